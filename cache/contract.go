@@ -1,0 +1,159 @@
+package cache
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// Op is what a Request asks for.
+type Op uint8
+
+const (
+	OpGet Op = iota + 1
+	OpPut
+	OpDelete
+)
+
+// Request is one operation on one key, as a client or another node asks it.
+type Request struct {
+	Op  Op
+	Key Key
+
+	// OnlyIfCached: a get that must not start a load.
+	OnlyIfCached bool
+
+	// Of a put: Value and ContentType, ContentEncoding; TTL 0 means the group's.
+	Value           []byte
+	ContentType     string
+	ContentEncoding string
+	TTL             time.Duration
+	// IfMatch and IfNoneMatch are the entity tags (quoted, or "*") of a
+	// conditional put; empty means unconditional.
+	IfMatch     []string
+	IfNoneMatch []string
+	// ID is a write's random id: the same through every retry of that write.
+	ID uint64
+}
+
+// Kind is how a get was answered: the column of the books it is counted in.
+type Kind uint8
+
+const (
+	KindNone    Kind = iota
+	KindHit          // from a fresh entry here, negative ones and "nothing was PUT" included
+	KindHotHit       // from a hot copy
+	KindStale        // from an entry past its TTL
+	KindJoined       // waited for a load that somebody else started
+	KindLoad         // by the load that it started
+	KindPeer         // by another node
+	KindRefused      // without a value and without a load
+)
+
+// Answer is what a request came to.
+type Answer struct {
+	// Entry is the value of a get. An Entry that is Negative is a 404.
+	Entry *Entry
+	Kind  Kind
+	// Node is the id of the node that answered from its store or its origin;
+	// it differs from this node's when Kind is KindPeer. OwnerKind is then
+	// how that node answered; elsewhere it equals Kind.
+	Node      string
+	OwnerKind Kind
+	// Status is the origin's status when a load took place (200, 304, 404, …).
+	Status int
+	// Stored says that a loaded value was kept.
+	Stored bool
+	// Created says that a put found nothing before it.
+	Created bool
+	// StaleError says that a stale value was served because the origin failed.
+	StaleError bool
+}
+
+// Result is an Answer or the error in its place.
+type Result struct {
+	Answer
+	Err error
+}
+
+// Load is what one load of a key needs, and what it leaves behind.
+type Load struct {
+	Key Key
+	// Previous is the entry to revalidate, or nil.
+	Previous *Entry
+	// Sent counts the requests that reached an origin, also when the load
+	// fails or panics: the books are kept from it.
+	Sent atomic.Int32
+}
+
+// Loaded is the outcome of a load that the origin answered.
+type Loaded struct {
+	// Entry has value, types, validators, tags and Negative set; nil when
+	// NotModified. Its times are set by the cache, from Freshness.
+	Entry       *Entry
+	NotModified bool
+	Status      int
+	Endpoint    string
+	Freshness   Freshness
+}
+
+// Freshness is what an origin's headers say of how long its answer is good
+// (RFC 9111, RFC 5861). Negative durations mean that it said nothing.
+type Freshness struct {
+	TTL                  time.Duration
+	StaleWhileRevalidate time.Duration
+	StaleIfError         time.Duration
+	Age                  time.Duration // how old the answer already was; 0 if unsaid
+	NoStore              bool
+	NoCache              bool // must be revalidated before each use: TTL 0 for our purposes
+	MustRevalidate       bool // never served stale
+}
+
+// Loader asks the origin for a key. It must be safe for concurrent use. Its
+// errors are this package's. Load's context carries the load's deadline and
+// belongs to no caller.
+type Loader interface {
+	Load(ctx context.Context, l *Load) (Loaded, error)
+}
+
+// LoaderFunc makes a function a Loader.
+type LoaderFunc func(ctx context.Context, l *Load) (Loaded, error)
+
+func (f LoaderFunc) Load(ctx context.Context, l *Load) (Loaded, error) { return f(ctx, l) }
+
+// Router says who acts for a key, and hands requests to that node. A nil
+// Router is the single node, which acts for every key.
+type Router interface {
+	// Acts reports whether this node acts for key now. A term names an
+	// unbroken stretch of time in which it did: what was stored in an earlier
+	// term may have been overwritten elsewhere meanwhile, so it is not served.
+	// A node's own keys have term 0; a stand-in's begin anew with each outage.
+	Acts(key string) (term uint64, self bool)
+	// Forward asks the node that acts for the request's key, and the next one
+	// if it does not answer. ErrActHere: nobody else acts, this node must.
+	Forward(ctx context.Context, req *Request) (Answer, error)
+}
+
+// Purger tells every other node to drop a group. It returns the ids of those
+// that did not confirm.
+type Purger interface {
+	Purge(ctx context.Context, group string) (unconfirmed []string)
+}
+
+// Copy is one node's copy of a key, for people who ask why.
+type Copy struct {
+	Node     string    `json:"node"`
+	Role     string    `json:"role"`    // primary, replica, hot or negative
+	Age      float64   `json:"age"`     // seconds
+	TTL      float64   `json:"ttl"`     // seconds left; negative when stale; 0 with Forever
+	Forever  bool      `json:"forever"` // no TTL
+	Version  string    `json:"version"`
+	LastLoad *LastLoad `json:"-"`
+}
+
+// LastLoad is the newest load of a key that a node remembers.
+type LastLoad struct {
+	Endpoint string    `json:"endpoint"`
+	At       time.Time `json:"at"`
+	Millis   float64   `json:"ms"`
+}

@@ -1,0 +1,62 @@
+package cache
+
+// Code is the stable name of an error: the last part of a problem's type URI,
+// and what travels over the peer link, so that errors.Is works across nodes.
+type Code string
+
+// Error is a failure that a client may be told about. Detail is safe to show
+// to anyone; Err is for the log only and never leaves the node.
+type Error struct {
+	Code   Code
+	Detail string
+	Err    error
+}
+
+func (e *Error) Error() string {
+	s := string(e.Code)
+	if e.Detail != "" {
+		s += ": " + e.Detail
+	}
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Is makes two errors of one code equal, whatever their detail, on whichever
+// node they arose.
+func (e *Error) Is(target error) bool {
+	t, ok := target.(*Error)
+	return ok && t.Code == e.Code
+}
+
+// With returns a copy of e with a detail that is safe to show.
+func (e *Error) With(detail string) *Error { return &Error{Code: e.Code, Detail: detail, Err: e.Err} }
+
+// Because returns a copy of e that wraps a cause for the log.
+func (e *Error) Because(err error) *Error { return &Error{Code: e.Code, Detail: e.Detail, Err: err} }
+
+// The ways in which a request can fail. API.md's table gives their statuses.
+var (
+	ErrBadKey             = &Error{Code: "bad-key"}
+	ErrKeyTooLong         = &Error{Code: "key-too-long"}
+	ErrBadTTL             = &Error{Code: "bad-ttl"}
+	ErrUnknownGroup       = &Error{Code: "unknown-group"}
+	ErrPreconditionFailed = &Error{Code: "precondition-failed"}
+	ErrValueTooLarge      = &Error{Code: "value-too-large"}
+	ErrNotCached          = &Error{Code: "not-cached"}
+	ErrOriginFailed       = &Error{Code: "origin-failed"}
+	ErrOriginBadAnswer    = &Error{Code: "origin-bad-answer"}
+	ErrOriginTimeout      = &Error{Code: "origin-timeout"}
+	ErrNoEligibleEndpoint = &Error{Code: "no-eligible-endpoint"}
+	ErrOverloaded         = &Error{Code: "overloaded"}
+	ErrDraining           = &Error{Code: "draining"}
+	ErrWriteUnconfirmed   = &Error{Code: "write-unconfirmed"}
+	ErrInternal           = &Error{Code: "internal"}
+
+	// ErrActHere is what a Router's Forward returns when it turned out that
+	// this node is the one to act. It never reaches a client.
+	ErrActHere = &Error{Code: "act-here"}
+)

@@ -1,0 +1,42 @@
+package httpapi
+
+import "time"
+
+// Limits is the section `limits` of the configuration.
+type Limits struct {
+	// RequestTimeout is the longest a client's request may take.
+	RequestTimeout time.Duration `mapstructure:"request_timeout"`
+	// MaxConnections and ConnectionsPerAddress bound open client connections.
+	MaxConnections        int `mapstructure:"max_connections"`
+	ConnectionsPerAddress int `mapstructure:"connections_per_address"`
+	// RequestsInFlight bounds requests being answered; more get a 503 at once.
+	RequestsInFlight int `mapstructure:"requests_in_flight"`
+	// MaxWaiters bounds requests that wait for a load.
+	MaxWaiters int `mapstructure:"max_waiters"`
+	// BatchKeys is the most keys in one batch.
+	BatchKeys int `mapstructure:"batch_keys"`
+	// RatePerToken is requests a second for each token; 0 is no limit.
+	RatePerToken float64 `mapstructure:"rate_per_token"`
+}
+
+// DefaultLimits holds the documented defaults.
+func DefaultLimits() Limits {
+	return Limits{
+		RequestTimeout: 30 * time.Second, MaxConnections: 10000, ConnectionsPerAddress: 1000,
+		RequestsInFlight: 10000, MaxWaiters: 10000, BatchKeys: 1000,
+	}
+}
+
+// Auth is the section `auth` of the configuration.
+type Auth struct {
+	Tokens             []Token  `mapstructure:"tokens"`
+	AllowedOriginHosts []string `mapstructure:"allowed_origin_hosts"`
+}
+
+// Token lets its bearer do what its role says, in its groups (none named: all).
+type Token struct {
+	Name      string   `mapstructure:"name"`
+	TokenFile string   `mapstructure:"token_file"` // one line: the token, or sha256:HEX
+	Role      string   `mapstructure:"role"`       // read, write or admin
+	Groups    []string `mapstructure:"groups"`
+}

@@ -1,0 +1,29 @@
+package origin
+
+// Config is what an item of the list `pools` says of loading through it.
+type Config struct {
+	// MaxLoads bounds the loads under way through this pool; more get a 503 at once.
+	MaxLoads int `mapstructure:"max_loads"`
+	// MaxBodyBytes bounds an answer's body; a longer one is an error.
+	MaxBodyBytes int64 `mapstructure:"max_body_bytes"`
+	// RetryBudget is the share of loads that may be tried a second time.
+	RetryBudget float64 `mapstructure:"retry_budget"`
+	// Headers are sent with each request; Host names the virtual host.
+	Headers []HeaderConfig `mapstructure:"headers"`
+	// CAFile holds the certificates (PEM) that an https endpoint's must be
+	// signed by; empty: the system's.
+	CAFile string `mapstructure:"ca_file"`
+}
+
+// HeaderConfig is a fixed request header: its value stands in the
+// configuration, or in a file whose last line break is dropped.
+type HeaderConfig struct {
+	Name      string `mapstructure:"name"`
+	Value     string `mapstructure:"value"`
+	ValueFile string `mapstructure:"value_file"`
+}
+
+// DefaultConfig holds the documented defaults.
+func DefaultConfig() Config {
+	return Config{MaxLoads: 64, MaxBodyBytes: 8 << 20, RetryBudget: 0.1}
+}
