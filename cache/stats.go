@@ -1,0 +1,57 @@
+package cache
+
+// Stats are a node's books since its start, with the names of GET /v1/stats.
+// gets = hits + hot_hits + stale + joined + peer + loads + refused, and
+// served is the sum of the served_*, whenever nothing is in flight.
+type Stats struct {
+	Node string `json:"node"`
+	Reads
+
+	Served        uint64 `json:"served"`
+	ServedHits    uint64 `json:"served_hits"`
+	ServedStale   uint64 `json:"served_stale"`
+	ServedJoined  uint64 `json:"served_joined"`
+	ServedLoads   uint64 `json:"served_loads"`
+	ServedRefused uint64 `json:"served_refused"`
+
+	// Abandoned is kept by the peers; it is merged in where stats are shown.
+	Abandoned int64 `json:"abandoned"`
+
+	StandIn uint64 `json:"stand_in"`
+	CutOff  uint64 `json:"cut_off"`
+	Takes   uint64 `json:"takes"`
+
+	Bytes     int64  `json:"bytes"`
+	MaxBytes  int64  `json:"max_bytes"`
+	Entries   int64  `json:"entries"`
+	Evictions uint64 `json:"evictions"`
+
+	Groups []GroupStats `json:"groups"`
+}
+
+// Reads are the columns in which clients' gets are counted, and the refreshes.
+type Reads struct {
+	Gets    uint64 `json:"gets"`
+	Hits    uint64 `json:"hits"` // negative ones included
+	HotHits uint64 `json:"hot_hits"`
+	Stale   uint64 `json:"stale"`
+	Joined  uint64 `json:"joined"`
+	Peer    uint64 `json:"peer"`
+	Loads   uint64 `json:"loads"`
+	Refused uint64 `json:"refused"`
+
+	// Negative is how many of Hits said that there is no such key.
+	Negative uint64 `json:"negative"`
+	// Refreshes are the requests that origins saw and that are in neither
+	// Loads nor ServedLoads: background refreshes, second tries, loads whose
+	// starter had left.
+	Refreshes uint64 `json:"refreshes"`
+}
+
+// GroupStats are the books of one group, as far as they are kept by group.
+type GroupStats struct {
+	Name string `json:"name"`
+	Reads
+	Bytes   int64 `json:"bytes"`
+	Entries int64 `json:"entries"`
+}
