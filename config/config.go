@@ -1,0 +1,225 @@
+// Package config turns a YAML file, environment variables and flags into one
+// checked node.Config. A setting's value is that of the flag, else the
+// environment, else the file, else the default; where it came from is kept.
+// A name that does not exist, a value of the wrong kind, and settings that
+// cannot work together are errors of one line that name the setting, the value
+// and the place. It is the only package that imports viper.
+//
+// Everything here is called at start or reload; nothing is kept between calls,
+// so that all of it is safe for concurrent use.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"github.com/spf13/viper"
+
+	"kring/node"
+)
+
+// DefaultFile is read when no file is named and it exists.
+const DefaultFile = "config.yaml"
+
+// Loaded is a configuration that has been checked, and where it came from.
+type Loaded struct {
+	Config node.Config
+	// File is the file that was read; empty: none.
+	File string
+	// Sources says for each setting that is not at its default where its value
+	// came from: "file config.yaml", "environment KRING_NODE_ID", "flag
+	// --node-id". Items of lists are named by their name: groups[docs].ttl.
+	Sources map[string]string
+	// Insecure: the operator asked, by flag, to go without the checks of
+	// node.Config.Exposure.
+	Insecure bool
+}
+
+// Load reads file (empty: DefaultFile, if there is one), the environment and
+// those of flags that AddFlags made; flags may be nil.
+func Load(file string, flags *pflag.FlagSet) (*Loaded, error) {
+	file, err := choose(file)
+	if err != nil {
+		return nil, err
+	}
+	l := &loader{viper: viper.New(), flags: flags, file: file, sources: map[string]string{}}
+	if err := l.readFile(); err != nil {
+		return nil, err
+	}
+	if err := l.readEnvironment(); err != nil {
+		return nil, err
+	}
+	cfg, err := l.decode()
+	if err != nil {
+		return nil, err
+	}
+	loaded := &Loaded{Config: cfg, File: file, Sources: l.sources}
+	if flags != nil {
+		if f := flags.Lookup(insecureFlag); f != nil {
+			loaded.Insecure = f.Changed && f.Value.String() == "true"
+		}
+	}
+	if err := loaded.check(); err != nil {
+		return nil, err
+	}
+	return loaded, nil
+}
+
+func choose(file string) (string, error) {
+	if file != "" {
+		return file, nil
+	}
+	switch _, err := os.Stat(DefaultFile); {
+	case err == nil:
+		return DefaultFile, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return "", nil
+	default:
+		return "", fmt.Errorf("look for %s: %w", DefaultFile, err)
+	}
+}
+
+// check asks the node whether the values can work together, and adds to its
+// answer where the value at fault came from.
+func (l *Loaded) check() error {
+	err := l.Config.Validate()
+	if err == nil && !l.Insecure {
+		err = l.Config.Exposure()
+	}
+	if fault, ok := errors.AsType[*node.FieldError](err); ok {
+		return located(l.source(fault.Field), err)
+	}
+	return err
+}
+
+// source finds where a setting, or the nearest thing around it, came from.
+func (l *Loaded) source(path string) string {
+	for path != "" {
+		if s, ok := l.Sources[path]; ok {
+			return s
+		}
+		path = path[:max(strings.LastIndexAny(path, ".["), 0)]
+	}
+	return ""
+}
+
+// located puts the place before an error: "config.yaml: …", "KRING_NODE_ID: …".
+func located(source string, err error) error {
+	if _, place, ok := strings.Cut(source, " "); ok {
+		return fmt.Errorf("%s: %w", place, err)
+	}
+	return err
+}
+
+// loader is one run of Load.
+type loader struct {
+	viper   *viper.Viper
+	flags   *pflag.FlagSet
+	file    string
+	secrets map[string]string // path → content of its …_FILE
+	sources map[string]string
+}
+
+func (l *loader) readFile() error {
+	if l.file == "" {
+		return nil
+	}
+	v := viper.New()
+	v.SetConfigFile(l.file)
+	v.SetConfigType("yaml")
+	if err := v.ReadInConfig(); err != nil {
+		return fmt.Errorf("%s: %s", l.file, oneLine(err.Error()))
+	}
+	settings := v.AllSettings() // without the names that have no value
+	if err := root.checkNames(settings, v.AllKeys()); err != nil {
+		return fmt.Errorf("%s: %w", l.file, err)
+	}
+	return l.viper.MergeConfigMap(settings)
+}
+
+// readEnvironment binds the variables, and refuses those that look like a
+// setting but are none.
+func (l *loader) readEnvironment() error {
+	known := map[string]bool{}
+	for _, f := range root.leaves() {
+		known[f.env()] = true
+		if err := l.viper.BindEnv(f.path, f.env()); err != nil {
+			return fmt.Errorf("bind %s: %w", f.env(), err)
+		}
+		if !f.secret() {
+			continue
+		}
+		name := f.env() + "_FILE"
+		known[name] = true
+		path := os.Getenv(name)
+		if path == "" {
+			continue
+		}
+		if os.Getenv(f.env()) != "" {
+			return fmt.Errorf("%s: %s is set too; keep one of them", name, f.env())
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return fmt.Errorf("%s: %s: %w", name, f.path, err)
+		}
+		secret := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
+		if secret == "" {
+			return fmt.Errorf("%s: %s: %q is empty", name, f.path, path)
+		}
+		if l.secrets == nil {
+			l.secrets = map[string]string{}
+		}
+		l.secrets[f.path] = secret
+	}
+	for _, variable := range slices.Sorted(slices.Values(os.Environ())) {
+		name, _, _ := strings.Cut(variable, "=")
+		if !known[name] && meantAsSetting(name) {
+			return fmt.Errorf("%s: unknown setting%s", name, suggest(name, slices.Collect(maps.Keys(known))))
+		}
+	}
+	return nil
+}
+
+// meantAsSetting tells KRING_CACHE_MAXBYTES from variables that others set:
+// Kubernetes makes KRING_NODE_PORT_8001_TCP out of a Service named kring-node.
+func meantAsSetting(name string) bool {
+	for _, section := range root.fields {
+		rest, ok := strings.CutPrefix(name, section.env()+"_")
+		if !ok {
+			continue
+		}
+		return !strings.HasPrefix(rest, "SERVICE_") && rest != "PORT" && !strings.HasPrefix(rest, "PORT_")
+	}
+	return false
+}
+
+// raw is what the most important source says of a setting, and which that is;
+// nil: none says anything.
+func (l *loader) raw(f *field) (value any, source string) {
+	if l.flags != nil {
+		if flag := l.flags.Lookup(f.flag()); flag != nil && flag.Changed {
+			return l.viper.Get(f.path), "flag --" + flag.Name
+		}
+	}
+	if secret, ok := l.secrets[f.path]; ok {
+		return secret, "environment " + f.env() + "_FILE"
+	}
+	value = l.viper.Get(f.path)
+	switch {
+	case value == nil:
+		return nil, ""
+	case os.Getenv(f.env()) != "":
+		return value, "environment " + f.env()
+	default:
+		return value, "file " + l.file
+	}
+}
+
+// oneLine keeps a message of several lines on one.
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

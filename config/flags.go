@@ -1,0 +1,42 @@
+package config
+
+import (
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+const insecureFlag = "insecure"
+
+// AddFlags adds a flag for each setting: --cache-max-bytes for
+// cache.max_bytes, and --listen for node.listen. Lists of sections are given
+// as YAML.
+func AddFlags(flags *pflag.FlagSet) {
+	flags.SortFlags = false
+	for _, f := range root.leaves() {
+		flag := flags.VarPF(&text{kind: f.kind}, f.flag(), "", f.usage())
+		if f.kind == kindBool {
+			flag.NoOptDefVal = "true"
+		}
+	}
+	flags.Bool(insecureFlag, false, "listen off loopback without a cluster secret or client tokens")
+	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		name = strings.ReplaceAll(name, "_", "-")
+		if name == "node-listen" {
+			name = "listen"
+		}
+		return pflag.NormalizedName(name)
+	})
+}
+
+// text is a flag whose value is looked at when all sources are known. Its
+// type is no name that viper would convert by itself: viper turns what it
+// cannot read into 0.
+type text struct {
+	kind  kind
+	value string
+}
+
+func (t *text) String() string     { return t.value }
+func (t *text) Set(s string) error { t.value = s; return nil }
+func (t *text) Type() string       { return t.kind.String() }

@@ -1,0 +1,124 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// checkNames refuses names in settings that are no setting's, and values where
+// a section belongs. keys are viper's dotted names, which include those
+// without a value.
+func (f *field) checkNames(settings map[string]any, keys []string) error {
+	slices.Sort(keys)
+	for _, key := range keys {
+		if err := root.checkPath(key); err != nil {
+			return err
+		}
+	}
+	return f.checkSections(settings)
+}
+
+// checkPath follows a dotted name down to a setting or section.
+func (f *field) checkPath(path string) error {
+	at := f
+	for name := range strings.SplitSeq(path, ".") {
+		if at.kind != kindSection {
+			return fmt.Errorf("%s: %s has no settings below it", path, at.path)
+		}
+		below := at.child(name)
+		if below == nil {
+			return unknown(join(at.path, name), at)
+		}
+		at = below
+	}
+	return nil
+}
+
+func (f *field) checkSections(settings map[string]any) error {
+	for _, name := range sortedKeys(settings) {
+		below := f.child(name)
+		if below == nil || below.kind != kindSection {
+			continue
+		}
+		section, ok := asMap(settings[name])
+		if !ok {
+			return fmt.Errorf("%s: %s is not a section of settings", below.path, show(settings[name]))
+		}
+		if err := below.checkSections(section); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkItem is checkNames for one item of a list, and for the sections in it.
+func checkItem(f *field, at string, given map[string]any) error {
+	for _, name := range sortedKeys(given) {
+		below := f.child(name)
+		if below == nil {
+			return unknown(at+"."+name, f)
+		}
+		if section, ok := asMap(given[name]); ok && below.kind == kindSection {
+			if err := checkItem(below, at+"."+name, section); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// unknown says that path is no setting, and which one was meant.
+func unknown(path string, parent *field) error {
+	name := path[strings.LastIndex(path, ".")+1:]
+	prefix := strings.TrimSuffix(path, name)
+	candidates := make([]string, 0, len(parent.fields))
+	for _, f := range parent.fields {
+		candidates = append(candidates, prefix+f.name)
+	}
+	if hint := suggest(path, candidates); hint != "" {
+		return fmt.Errorf("%s: unknown setting%s", path, hint)
+	}
+	// Perhaps the right name in the wrong place.
+	for _, f := range root.leaves() {
+		if f.path == name || strings.HasSuffix(f.path, "."+name) {
+			return fmt.Errorf("%s: unknown setting; did you mean %s?", path, f.path)
+		}
+	}
+	return fmt.Errorf("%s: unknown setting", path)
+}
+
+// suggest names the candidate that is a few typing errors away, if any is.
+func suggest(name string, candidates []string) string {
+	slices.Sort(candidates)
+	best, least := "", 4
+	for _, c := range candidates {
+		if d := distance(name, c); d < least && 3*d <= len(c) {
+			best, least = c, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return "; did you mean " + best + "?"
+}
+
+// distance is Levenshtein's: the fewest letters to insert, delete or replace.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost = 1 + min(diagonal, row[j], row[j+1])
+			}
+			diagonal, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,230 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// parse turns what a file, variable or flag says into the type that the
+// setting has. Text from a variable or flag and a value from a YAML file are
+// treated alike: "12" and 12 are one number.
+func (k kind) parse(raw any) (any, error) {
+	switch k {
+	case kindText:
+		return parseText(raw)
+	case kindBool:
+		return parseBool(raw)
+	case kindInt:
+		return parseInt(raw)
+	case kindRate:
+		return parseRate(raw)
+	case kindSize:
+		return parseSize(raw)
+	case kindShare:
+		return parseShare(raw)
+	case kindDuration:
+		return parseDuration(raw)
+	case kindTexts:
+		return parseTexts(raw)
+	}
+	return nil, fmt.Errorf("%s is no single value", show(raw))
+}
+
+func parseText(raw any) (string, error) {
+	if s, ok := raw.(string); ok {
+		return s, nil
+	}
+	return "", fmt.Errorf("%s is not a text (put it in quotes)", show(raw))
+}
+
+func parseBool(raw any) (bool, error) {
+	switch v := raw.(type) {
+	case bool:
+		return v, nil
+	case string:
+		if b, err := strconv.ParseBool(v); err == nil {
+			return b, nil
+		}
+	}
+	return false, fmt.Errorf("%s is neither true nor false", show(raw))
+}
+
+func parseInt(raw any) (int, error) {
+	n, err := whole(raw)
+	if err != nil || n > math.MaxInt32 || n < math.MinInt32 {
+		return 0, fmt.Errorf("%s is not a whole number", show(raw))
+	}
+	return int(n), nil
+}
+
+func parseRate(raw any) (float64, error) {
+	n, err := number(raw)
+	if err != nil {
+		return 0, fmt.Errorf("%s is not a number", show(raw))
+	}
+	return n, nil
+}
+
+// units of a size. Only unambiguous ones: K and M mean different things to
+// different people.
+var units = []struct {
+	name  string
+	bytes float64
+}{
+	{"KiB", 1 << 10},
+	{"MiB", 1 << 20},
+	{"GiB", 1 << 30},
+	{"TiB", 1 << 40},
+	{"kB", 1e3},
+	{"KB", 1e3},
+	{"MB", 1e6},
+	{"GB", 1e9},
+	{"TB", 1e12},
+	{"B", 1},
+}
+
+func parseSize(raw any) (int64, error) {
+	bad := fmt.Errorf("%s is not a size (try 256MiB, 64KiB or a number of bytes)", show(raw))
+	s, ok := raw.(string)
+	if !ok {
+		n, err := whole(raw)
+		if err != nil {
+			return 0, bad
+		}
+		return n, nil
+	}
+	digits, factor := strings.TrimSpace(s), 1.0
+	for _, u := range units {
+		if rest, ok := strings.CutSuffix(digits, u.name); ok {
+			digits, factor = strings.TrimSpace(rest), u.bytes
+			break
+		}
+	}
+	if n, err := strconv.ParseInt(digits, 10, 64); err == nil && factor == 1 {
+		return n, nil
+	}
+	n, err := number(digits)
+	if n *= factor; err != nil || math.Abs(n) >= 1<<62 {
+		return 0, bad
+	}
+	return int64(n), nil
+}
+
+func parseShare(raw any) (float64, error) {
+	text, percent := raw.(string)
+	if percent {
+		if text, percent = strings.CutSuffix(strings.TrimSpace(text), "%"); percent {
+			raw = text
+		}
+	}
+	n, err := number(raw)
+	if err != nil {
+		return 0, fmt.Errorf("%s is not a share (try 10%% or 0.1)", show(raw))
+	}
+	if percent {
+		n /= 100
+	}
+	return n, nil
+}
+
+func parseDuration(raw any) (time.Duration, error) {
+	if s, ok := raw.(string); ok {
+		if d, err := time.ParseDuration(strings.TrimSpace(s)); err == nil {
+			return d, nil
+		}
+	} else if n, err := whole(raw); err == nil && n == 0 {
+		return 0, nil
+	}
+	return 0, fmt.Errorf("%s is not a duration (try 250ms, 30s or 10m)", show(raw))
+}
+
+// parseTexts takes a YAML list, or text with commas between the items.
+func parseTexts(raw any) ([]string, error) {
+	texts := []string{}
+	switch v := raw.(type) {
+	case string:
+		for item := range strings.SplitSeq(v, ",") {
+			if item = strings.TrimSpace(item); item != "" {
+				texts = append(texts, item)
+			}
+		}
+		return texts, nil
+	case []any:
+		for _, item := range v {
+			s, err := parseText(item)
+			if err != nil {
+				return nil, err
+			}
+			texts = append(texts, s)
+		}
+		return texts, nil
+	}
+	return nil, fmt.Errorf("%s is not a list", show(raw))
+}
+
+var errNumber = errors.New("not a number")
+
+func whole(raw any) (int64, error) {
+	switch v := raw.(type) {
+	case int:
+		return int64(v), nil
+	case int64:
+		return v, nil
+	case uint64:
+		if v > math.MaxInt64 {
+			return 0, errNumber
+		}
+		return int64(v), nil
+	case float64:
+		if v != math.Trunc(v) || math.Abs(v) >= 1<<53 {
+			return 0, errNumber
+		}
+		return int64(v), nil
+	case string:
+		return strconv.ParseInt(strings.TrimSpace(v), 10, 64)
+	}
+	return 0, errNumber
+}
+
+func number(raw any) (float64, error) {
+	var n float64
+	switch v := raw.(type) {
+	case int:
+		n = float64(v)
+	case int64:
+		n = float64(v)
+	case uint64:
+		n = float64(v)
+	case float64:
+		n = v
+	case string:
+		var err error
+		if n, err = strconv.ParseFloat(strings.TrimSpace(v), 64); err != nil {
+			return 0, err
+		}
+	default:
+		return 0, errNumber
+	}
+	if math.IsNaN(n) || math.IsInf(n, 0) {
+		return 0, errNumber
+	}
+	return n, nil
+}
+
+// show quotes a value for an error message, on one line and not endlessly.
+func show(raw any) string {
+	const most = 80
+	s := fmt.Sprint(raw)
+	if text, ok := raw.(string); ok {
+		s = strconv.Quote(text)
+	}
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return s
+}
