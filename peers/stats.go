@@ -1,0 +1,50 @@
+package peers
+
+import "time"
+
+// Stats are counters since the start, and the state of each other member.
+type Stats struct {
+	// Abandoned belongs to the books: calls of gets that were given up on,
+	// less the counted answers that came too late or twice. It is a net number
+	// and can be below zero.
+	Abandoned int64 `json:"abandoned"`
+	// NotOwner counts answers "not owner" that came back.
+	NotOwner uint64 `json:"not_owner"`
+	// PassedOn counts calls that were passed on as a second hop.
+	PassedOn uint64 `json:"passed_on"`
+	// Mismatches counts handshakes with a member whose list differs.
+	Mismatches uint64 `json:"mismatches"`
+	// Refused counts handshakes that were refused, by either side.
+	Refused uint64 `json:"refused"`
+	// BrokenFrames counts links closed because of what they carried.
+	BrokenFrames uint64 `json:"broken_frames"`
+	// Doubts counts times when this node's own loop was late, so that it held
+	// silence against nobody.
+	Doubts uint64 `json:"doubts"`
+	// Incoming is the number of links that other nodes have open to this one.
+	Incoming int `json:"incoming"`
+	// Peers are the other members by id.
+	Peers []PeerStats `json:"peers"`
+}
+
+// PeerStats is one other member, seen over the link to it.
+type PeerStats struct {
+	ID string `json:"id"`
+	// Open says that its circuit is open: it is not called.
+	Open bool `json:"open"`
+	// Since is when the circuit came to be as it is.
+	Since time.Time `json:"since"`
+	// Reason is why the circuit is open, or "".
+	Reason string `json:"reason"`
+	// Connected says that there is a link to it.
+	Connected bool `json:"connected"`
+	// Outages counts how often its circuit opened.
+	Outages uint64 `json:"outages"`
+	// Calls counts calls made, Failed those that it did not answer.
+	Calls  uint64 `json:"calls"`
+	Failed uint64 `json:"failed"`
+	// InFlight is calls without a final answer so far.
+	InFlight int `json:"in_flight"`
+	// RTT is the 99th percentile of recent pings, in seconds.
+	RTT float64 `json:"rtt"`
+}
