@@ -1,0 +1,76 @@
+package main_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// mayImport is who may import whom, among the packages of this module. A
+// folder that is not named here may not exist.
+var mayImport = map[string][]string{
+	"kring":                {"kring/cli"},
+	"kring/cli":            {"kring/config", "kring/node", "kring/origin/demo", "kring/consistenthash", "kring/peers", "kring/httpapi", "kring/loadgen"},
+	"kring/config":         {"kring/node", "kring/cache", "kring/peers", "kring/balance", "kring/origin", "kring/httpapi"},
+	"kring/node":           {"kring/httpapi", "kring/peers", "kring/origin", "kring/balance", "kring/cache", "kring/consistenthash"},
+	"kring/node/nodetest":  {"kring/node", "kring/httpapi", "kring/peers", "kring/origin", "kring/balance", "kring/cache", "kring/consistenthash"},
+	"kring/httpapi":        {"kring/cache", "kring/peers", "kring/balance"},
+	"kring/peers":          {"kring/cache", "kring/consistenthash"},
+	"kring/peers/memnet":   {},
+	"kring/origin":         {"kring/cache", "kring/balance"},
+	"kring/origin/demo":    {},
+	"kring/loadgen":        {"kring/client"},
+	"kring/client":         {"kring/balance"},
+	"kring/balance":        {},
+	"kring/cache":          {},
+	"kring/consistenthash": {},
+}
+
+// onlyIn names the libraries that one package alone may import.
+var onlyIn = map[string]string{
+	"github.com/gin-gonic/gin":        "kring/httpapi",
+	"github.com/spf13/viper":          "kring/config",
+	"github.com/golang/groupcache/":   "kring/cache",
+	"github.com/hashicorp/memberlist": "kring/peers",
+	"github.com/redis/go-redis/":      "kring/balance",
+}
+
+func TestImports(t *testing.T) {
+	out, err := exec.Command("go", "list", "-tags", "nomsgpack", "-json=ImportPath,Imports", "./...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	seen := 0
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; seen++ {
+		var p struct {
+			ImportPath string
+			Imports    []string
+		}
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		allowed, ok := mayImport[p.ImportPath]
+		if !ok {
+			t.Errorf("%s is not in the table of allowed imports", p.ImportPath)
+		}
+		for _, imp := range p.Imports {
+			if (imp == "kring" || strings.HasPrefix(imp, "kring/")) && !slices.Contains(allowed, imp) {
+				t.Errorf("%s may not import %s", p.ImportPath, imp)
+			}
+			for lib, owner := range onlyIn {
+				if strings.HasPrefix(imp, lib) && p.ImportPath != owner {
+					t.Errorf("%s imports %s; only %s may", p.ImportPath, imp, owner)
+				}
+			}
+		}
+	}
+	if seen < len(mayImport)/2 {
+		t.Errorf("go list named %d packages only", seen)
+	}
+}
