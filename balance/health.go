@@ -1,0 +1,150 @@
+package balance
+
+import (
+	"log/slog"
+	"math/rand/v2"
+	"time"
+)
+
+// maxDoublings bounds an ejection to 32 times the configured fail_timeout.
+const maxDoublings = 5
+
+// health is what requests and probes have shown of an endpoint. The pool's
+// mutex guards it.
+type health struct {
+	fails      int // requests in a row that failed
+	probeFails int // probes in a row that failed
+
+	ejected   bool
+	until     time.Time     // when the present ejection ends
+	lasted    time.Duration // how long it was meant to last
+	returned  time.Time     // when the last one was over
+	doublings int
+	// trialOut says that the one request is under way that an ejected endpoint
+	// gets when its time is over, and that decides about it.
+	trialOut bool
+}
+
+// claim makes a pick of m, from a set with trials in it, final. It fails if m
+// is on trial and another pick was first.
+func (p *Pool) claim(m *member) (epoch uint64, trial, ok bool) {
+	p.mu.Lock()
+	if m.trialOut {
+		p.mu.Unlock()
+		return 0, false, false
+	}
+	var n note
+	trial = m.ejected
+	if trial {
+		m.trialOut = true
+		n = p.rebuildLocked(time.Now())
+	}
+	epoch = m.epoch.Load()
+	p.mu.Unlock()
+	n.log(p.log)
+	return epoch, trial, true
+}
+
+// observe takes in the outcome of a pick.
+func (p *Pool) observe(m *member, epoch uint64, trial bool, o Outcome) {
+	switch {
+	case o == Success && !m.suspect.Load():
+		return
+	case o == Cancelled && !trial:
+		return
+	}
+	now := time.Now()
+	p.mu.Lock()
+	// A pick older than health's last change of mind says nothing about the
+	// present: failures that were under way when an endpoint was ejected must
+	// not lengthen its ejection, late successes must not end it.
+	if epoch != m.epoch.Load() {
+		p.mu.Unlock()
+		return
+	}
+	if trial {
+		m.trialOut = false
+	}
+	var n note
+	switch {
+	case o == Success && m.ejected:
+		n = p.restoreLocked(m, now)
+	case o == Success:
+		m.fails = 0
+		m.suspect.Store(m.probeFails > 0)
+	case o == Failure && m.ejected && !now.Before(m.until):
+		n = p.ejectLocked(m, now, "failed its trial")
+	case o == Failure && !m.ejected:
+		m.fails++
+		m.suspect.Store(true)
+		if p.tooMany(m.fails) {
+			n = p.ejectLocked(m, now, "requests failed")
+		}
+	}
+	panics := p.rebuildLocked(now)
+	p.mu.Unlock()
+	n.log(p.log)
+	panics.log(p.log)
+}
+
+// observeProbe takes in the outcome of a probe. Probes and requests are
+// counted apart: a good probe must not hide that requests fail.
+func (p *Pool) observeProbe(m *member, good bool) {
+	now := time.Now()
+	p.mu.Lock()
+	var n note
+	switch {
+	case good:
+		m.probeFails = 0
+		m.suspect.Store(m.ejected || m.fails > 0)
+		if m.ejected && !now.Before(m.until) {
+			n = p.restoreLocked(m, now)
+		}
+	case m.ejected && !now.Before(m.until):
+		n = p.ejectLocked(m, now, "probe failed")
+	case !m.ejected:
+		m.probeFails++
+		m.suspect.Store(true)
+		if p.tooMany(m.probeFails) {
+			n = p.ejectLocked(m, now, "probes failed")
+		}
+	}
+	panics := p.rebuildLocked(now)
+	p.mu.Unlock()
+	n.log(p.log)
+	panics.log(p.log)
+}
+
+func (p *Pool) tooMany(fails int) bool {
+	limit := p.cfg.Health.MaxFails
+	return limit > 0 && fails >= limit
+}
+
+// ejectLocked takes m out. A relapse before m has been back for as long as it
+// was out doubles the time, up to 32 times fail_timeout; a random fifth is
+// added or taken off, so that nodes do not try again all at once.
+func (p *Pool) ejectLocked(m *member, now time.Time, why string) note {
+	switch {
+	case m.lasted == 0 || !m.ejected && now.Sub(m.returned) >= m.lasted:
+		m.doublings = 0
+	case m.doublings < maxDoublings:
+		m.doublings++
+	}
+	d := p.cfg.Health.FailTimeout << m.doublings
+	d += time.Duration((rand.Float64()*0.4 - 0.2) * float64(d))
+	m.ejected, m.trialOut = true, false
+	m.lasted, m.until = d, now.Add(d)
+	m.fails, m.probeFails = 0, 0
+	m.suspect.Store(true)
+	m.epoch.Add(1)
+	return note{slog.LevelWarn, "endpoint ejected", []any{"pool", p.cfg.Name, "endpoint", m.endpoint.Name, "reason", why, "for", d.Round(time.Millisecond)}}
+}
+
+func (p *Pool) restoreLocked(m *member, now time.Time) note {
+	m.ejected, m.trialOut = false, false
+	m.returned = now
+	m.fails, m.probeFails = 0, 0
+	m.suspect.Store(false)
+	m.epoch.Add(1)
+	return note{slog.LevelInfo, "endpoint is back", []any{"pool", p.cfg.Name, "endpoint", m.endpoint.Name}}
+}

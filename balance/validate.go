@@ -1,0 +1,96 @@
+package balance
+
+import (
+	"fmt"
+	"math"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// names stand in URLs and in metric labels.
+var nameRE = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+
+// laterPolicies are part of the configuration's contract, but not yet of the code.
+var laterPolicies = map[string]bool{"least_assigned": true, "least_in_flight": true}
+
+// Validate checks a pool's settings. The error names field and value.
+func (c *Config) Validate() error {
+	if !nameRE.MatchString(c.Name) {
+		return fmt.Errorf("pools: name: %q: must be letters, digits, '.', '_' or '-', at most 63", c.Name)
+	}
+	bad := func(field string, value any, why string) error {
+		return fmt.Errorf("pools[%s].%s: %v: %s", c.Name, field, value, why)
+	}
+	h := c.Health
+	switch {
+	case laterPolicies[c.Policy]:
+		return bad("policy", c.Policy, "not in this version, which has "+policyNames())
+	case policies[c.Policy] == nil:
+		return bad("policy", fmt.Sprintf("%q", c.Policy), "unknown, choose one of "+policyNames())
+	case c.State == "redis":
+		return bad("state", c.State, "the policy "+c.Policy+" has only local state")
+	case c.State != "local":
+		return bad("state", fmt.Sprintf("%q", c.State), "must be local")
+	case !(c.MaxEjected >= 0 && c.MaxEjected <= 1):
+		return bad("max_ejected", c.MaxEjected, "must be a share from 0 to 1")
+	case c.SlowStart != 0:
+		return bad("slow_start", c.SlowStart, "not in this version, must be 0")
+	case c.Lease < 0:
+		return bad("lease", c.Lease, "must not be negative")
+	case c.KeepCount < 0:
+		return bad("keep_count", c.KeepCount, "must not be negative")
+	case h.MaxFails < 0:
+		return bad("health.max_fails", h.MaxFails, "must not be negative")
+	case h.MaxFails > 0 && (h.FailTimeout <= 0 || h.FailTimeout > 24*time.Hour):
+		return bad("health.fail_timeout", h.FailTimeout, "must be positive and at most 24h")
+	case h.Probe != "" && !strings.HasPrefix(h.Probe, "/"):
+		return bad("health.probe", fmt.Sprintf("%q", h.Probe), "must begin with /")
+	case h.Probe != "" && h.ProbeInterval <= 0:
+		return bad("health.probe_interval", h.ProbeInterval, "must be positive")
+	}
+	if h.Probe != "" {
+		if _, err := url.ParseRequestURI(h.Probe); err != nil {
+			return bad("health.probe", fmt.Sprintf("%q", h.Probe), "is not a path")
+		}
+	}
+	seen := map[string]bool{}
+	for i, e := range c.Endpoints {
+		if !nameRE.MatchString(e.Name) {
+			return bad(fmt.Sprintf("endpoints[%d].name", i), fmt.Sprintf("%q", e.Name), "must be letters, digits, '.', '_' or '-', at most 63")
+		}
+		if seen[e.Name] {
+			return bad("endpoints", e.Name, "there are two endpoints of this name")
+		}
+		seen[e.Name] = true
+		if e.Weight < 0 || e.Weight > math.MaxInt32 {
+			return bad("endpoints["+e.Name+"].weight", e.Weight, "must be a whole number from 0 to 2147483647")
+		}
+		if shown, why := checkURL(e.URL); why != "" {
+			return bad("endpoints["+e.Name+"].url", fmt.Sprintf("%q", shown), why)
+		}
+	}
+	return nil
+}
+
+// checkURL says what is wrong with an endpoint's URL, and how to show it: a
+// password must not get into a message.
+func checkURL(s string) (shown, why string) {
+	u, err := url.Parse(s)
+	if err != nil {
+		return s, "is not a URL"
+	}
+	shown = u.Redacted()
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return shown, "must begin with http:// or https://"
+	case u.Hostname() == "":
+		return shown, "has no host"
+	case u.User != nil:
+		return shown, "must not hold a user or password: use headers"
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return shown, "must not have a query or fragment"
+	}
+	return shown, ""
+}
