@@ -1,0 +1,242 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"kring/cache"
+)
+
+const (
+	// batchChunk is how many keys of a batch are worked on together. A chunk's
+	// values are in memory at once, so it bounds what one request can take.
+	batchChunk = 128
+	// deleteWorkers is how many deletes of a batch run at once.
+	deleteWorkers = 16
+	// flushBytes is how much of a batch's answer is gathered for one write.
+	flushBytes = 64 << 10
+)
+
+// maxBatchBody bounds a batch's body: each byte of a key may be escaped as
+// \u00XX in JSON, and each key has quotes, a comma and some white space.
+func maxBatchBody(keys, keyBytes int) int64 { return 1<<10 + int64(keys)*int64(6*keyBytes+16) }
+
+// batch answers POST of a list of keys, each of which is one get or delete.
+func (a *API) batch(c *gin.Context, key cache.Key) error {
+	r := c.Request
+	if err := a.cache.CheckKey(cache.Key{Group: key.Group, Key: "-"}); errors.Is(err, cache.ErrUnknownGroup) {
+		return err
+	}
+	body, release, err := a.readBody(r, a.maxBatch)
+	if err != nil {
+		return err
+	}
+	defer release()
+	var req batchRequest
+	if mediaType(r.Header.Get("Content-Type")) == batchMediaType {
+		req, err = decodeBinaryBatch(body, a.limits.BatchKeys)
+	} else {
+		req, err = decodeJSONBatch(body, a.limits.BatchKeys)
+	}
+	if err != nil {
+		return err
+	}
+	if req.del {
+		if err := a.auth.may(c, roleWrite, key.Group); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), a.limits.RequestTimeout)
+	defer cancel()
+	return a.answerBatch(ctx, c, key.Group, req)
+}
+
+func (a *API) answerBatch(ctx context.Context, c *gin.Context, group string, req batchRequest) error {
+	var enc batchEncoder = &jsonBatch{}
+	if strings.Contains(c.Request.Header.Get("Accept"), batchMediaType) {
+		enc = &binaryBatch{}
+	}
+	h := c.Writer.Header()
+	h["Content-Type"] = []string{enc.contentType()}
+	h["Kring-Node"] = a.nodeValue
+	h["X-Content-Type-Options"] = nosniff
+	h.Set("Cache-Control", "no-store")
+	out := &bytes.Buffer{}
+	enc.begin(out, len(req.keys))
+	for i := 0; i < len(req.keys); i += batchChunk {
+		keys := req.keys[i:min(i+batchChunk, len(req.keys))]
+		var results []cache.Result
+		if req.del {
+			results = a.deleteMany(ctx, group, keys)
+		} else {
+			results = a.cache.GetMany(ctx, group, keys)
+		}
+		now := time.Now()
+		for j, key := range keys {
+			b := newBatchEntry(key, req.del, &results[j], now)
+			if b.code == cache.ErrInternal.Code {
+				a.logInternal(c, results[j].Err)
+			}
+			enc.entry(out, b)
+			if out.Len() >= flushBytes {
+				if _, err := c.Writer.Write(out.Bytes()); err != nil {
+					return fmt.Errorf("write a batch's answer: %w", context.Canceled)
+				}
+				out.Reset()
+			}
+		}
+	}
+	enc.end(out)
+	a.write(c, out.Bytes())
+	return nil
+}
+
+// deleteMany deletes keys, a few at a time, and waits for all.
+func (a *API) deleteMany(ctx context.Context, group string, keys []string) []cache.Result {
+	results := make([]cache.Result, len(keys))
+	next := make(chan int)
+	var workers sync.WaitGroup
+	for range min(deleteWorkers, len(keys)) {
+		workers.Go(func() {
+			for i := range next {
+				results[i].Err = a.deleteOne(ctx, cache.Key{Group: group, Key: keys[i]})
+			}
+		})
+	}
+	for i := range keys {
+		next <- i
+	}
+	close(next)
+	workers.Wait()
+	return results
+}
+
+// deleteOne keeps a panic from ending the process: it runs outside of the
+// request's own goroutine.
+func (a *API) deleteOne(ctx context.Context, key cache.Key) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &panicError{value: v, stack: stack()}
+		}
+	}()
+	return a.cache.Delete(ctx, key)
+}
+
+// batchRequest is a batch, however it was written.
+type batchRequest struct {
+	del  bool
+	keys []string
+}
+
+// batchEntry is what became of one key.
+type batchEntry struct {
+	key    string
+	status int
+	code   cache.Code // of the problem, or ""
+	age    int64
+	entry  *cache.Entry // nil: no value
+}
+
+func newBatchEntry(key string, del bool, res *cache.Result, now time.Time) batchEntry {
+	b := batchEntry{key: key}
+	switch {
+	case res.Err != nil:
+		b.status, b.code = statusOf(res.Err)
+	case del:
+		b.status = http.StatusNoContent
+	case res.Entry.Negative:
+		b.status, b.code = statusOf(errNotFound)
+	default:
+		b.status, b.entry, b.age = http.StatusOK, res.Entry, seconds(res.Entry.Age(now))
+	}
+	return b
+}
+
+// batchEncoder writes a batch's answer piece by piece.
+type batchEncoder interface {
+	contentType() string
+	begin(out *bytes.Buffer, keys int)
+	entry(out *bytes.Buffer, b batchEntry)
+	end(out *bytes.Buffer)
+}
+
+// jsonBatch writes {"entries":[…]}.
+type jsonBatch struct{ some bool }
+
+func (j *jsonBatch) contentType() string               { return "application/json" }
+func (j *jsonBatch) begin(out *bytes.Buffer, keys int) { out.WriteString(`{"entries":[`) }
+func (j *jsonBatch) end(out *bytes.Buffer)             { out.WriteString("]}\n") }
+
+func (j *jsonBatch) entry(out *bytes.Buffer, b batchEntry) {
+	if j.some {
+		out.WriteByte(',')
+	}
+	j.some = true
+	e := jsonEntry{Key: b.key, Status: b.status, Code: b.code}
+	if b.entry != nil {
+		e.describe(b.entry, b.age)
+	}
+	enc := json.NewEncoder(out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(&e); err != nil { // strings and numbers, into memory
+		panic(err)
+	}
+}
+
+// decodeJSONBatch reads {"keys":[…]} or {"delete":[…]}.
+func decodeJSONBatch(body []byte, maxKeys int) (batchRequest, error) {
+	if err := exactJSON(body); err != nil {
+		return batchRequest{}, err
+	}
+	var in struct {
+		Keys   []*string `json:"keys"`
+		Delete []*string `json:"delete"`
+	}
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&in); err != nil {
+		return batchRequest{}, errBadRequest.With(`the body is not {"keys":[…]} or {"delete":[…]}`).Because(err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return batchRequest{}, errBadRequest.With("something follows the JSON object")
+	}
+	if (in.Keys == nil) == (in.Delete == nil) {
+		return batchRequest{}, errBadRequest.With("one of keys and delete is wanted")
+	}
+	req := batchRequest{del: in.Delete != nil}
+	list := in.Keys
+	if req.del {
+		list = in.Delete
+	}
+	if len(list) > maxKeys {
+		return batchRequest{}, tooManyKeys(maxKeys)
+	}
+	req.keys = make([]string, len(list))
+	for i, key := range list {
+		if key == nil {
+			return batchRequest{}, errBadRequest.With("a key is null")
+		}
+		req.keys[i] = *key
+	}
+	return req, nil
+}
+
+func tooManyKeys(most int) error {
+	return cache.ErrValueTooLarge.With(fmt.Sprintf("a batch has at most %d keys", most))
+}
+
+// mediaType is a Content-Type without its parameters.
+func mediaType(contentType string) string {
+	t, _, _ := strings.Cut(contentType, ";")
+	return strings.ToLower(strings.TrimSpace(t))
+}

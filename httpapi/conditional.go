@@ -1,0 +1,116 @@
+package httpapi
+
+import (
+	"net/http"
+	"strings"
+)
+
+// noneMatch reports whether an If-None-Match of a GET names etag: then the
+// client has the value already. The comparison is weak, as RFC 9110 §13.1.2
+// asks. A list that cannot be parsed matches nothing from there on: the client
+// gets the value once more, which is never wrong.
+func noneMatch(header http.Header, etag string) bool {
+	for _, line := range header["If-None-Match"] {
+		if line == etag {
+			return true
+		}
+		if strings.TrimSpace(line) == "*" {
+			return true
+		}
+		for rest := line; ; {
+			tag, after, ok := nextTag(rest)
+			if !ok || tag == "" {
+				break
+			}
+			if strongTag(tag) == etag {
+				return true
+			}
+			rest = after
+		}
+	}
+	return false
+}
+
+// entityTags parses the If-Match or If-None-Match of a PUT. Here a list that
+// cannot be parsed is an error: a write must not ignore its condition.
+func entityTags(header http.Header, name string) ([]string, error) {
+	lines := header[name]
+	if len(lines) == 0 {
+		return nil, nil
+	}
+	var tags []string
+	for _, line := range lines {
+		if strings.TrimSpace(line) == "*" {
+			if len(lines) > 1 {
+				return nil, errBadRequest.With(name + ": * stands alone")
+			}
+			return []string{"*"}, nil
+		}
+		for rest := line; ; {
+			tag, after, ok := nextTag(rest)
+			if !ok {
+				return nil, errBadRequest.With(name + " is not a list of entity tags")
+			}
+			if tag == "" {
+				break
+			}
+			tags = append(tags, tag)
+			rest = after
+		}
+	}
+	if len(tags) == 0 {
+		return nil, errBadRequest.With(name + " is empty")
+	}
+	return tags, nil
+}
+
+// strongTag is a tag as it is compared weakly (RFC 9110 §8.8.3.2).
+func strongTag(tag string) string { return strings.TrimPrefix(tag, "W/") }
+
+// nextTag takes one entity tag (RFC 9110 §8.8.3), quotes and W/ included, off
+// the front of a comma-separated list. At the list's end tag is empty.
+func nextTag(s string) (tag, rest string, ok bool) {
+	s = strings.TrimLeft(s, " \t,")
+	if s == "" {
+		return "", "", true
+	}
+	start := 0
+	if strings.HasPrefix(s, "W/") {
+		start = 2
+	}
+	if len(s) == start || s[start] != '"' {
+		return "", "", false
+	}
+	end := start + 1
+	for ; ; end++ {
+		if end == len(s) {
+			return "", "", false
+		}
+		b := s[end]
+		if b == '"' {
+			break
+		}
+		if b != 0x21 && (b < 0x23 || b == 0x7f) {
+			return "", "", false
+		}
+	}
+	tag, rest = s[:end+1], strings.TrimLeft(s[end+1:], " \t")
+	if rest != "" && rest[0] != ',' {
+		return "", "", false
+	}
+	return tag, rest, true
+}
+
+// onlyIfCached reports whether the client wants no load (RFC 9111 §5.2.1.7).
+// The other directives of a request's Cache-Control are ignored: a client must
+// not be able to send loads to the origin at will.
+func onlyIfCached(header http.Header) bool {
+	for _, line := range header["Cache-Control"] {
+		for directive := range strings.SplitSeq(line, ",") {
+			if strings.EqualFold(strings.TrimSpace(directive), "only-if-cached") {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,94 @@
+package httpapi
+
+import (
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"kring/cache"
+)
+
+// get answers GET and HEAD of a key.
+func (a *API) get(c *gin.Context, key cache.Key) error {
+	r := c.Request
+	ctx := withDeadline(r.Context(), time.Now().Add(a.limits.RequestTimeout))
+	defer ctx.stop()
+	ans, err := a.cache.Get(ctx, key, onlyIfCached(r.Header))
+	if err != nil {
+		return err
+	}
+	a.describe(c.Writer.Header(), &ans)
+	e := ans.Entry
+	if e.Negative {
+		return errNotFound
+	}
+	status := http.StatusOK
+	if r.Header["If-None-Match"] != nil && noneMatch(r.Header, e.ETag) {
+		status = http.StatusNotModified
+	}
+	h := c.Writer.Header()
+	strs := [2]string{e.ContentType, e.ETag}
+	h["ETag"] = strs[1:2:2]
+	if e.LastModified != "" {
+		h["Last-Modified"] = []string{e.LastModified}
+	}
+	if e.ContentEncoding != "" {
+		h["Content-Encoding"] = []string{e.ContentEncoding}
+	}
+	if status == http.StatusNotModified {
+		c.Writer.WriteHeader(status)
+		c.Writer.WriteHeaderNow()
+		return nil
+	}
+	h["Content-Type"] = strs[0:1:1]
+	h["Content-Length"] = []string{strconv.Itoa(len(e.Value))}
+	c.Writer.WriteHeader(status)
+	if r.Method == http.MethodHead {
+		c.Writer.WriteHeaderNow()
+		return nil
+	}
+	a.write(c, e.Value)
+	return nil
+}
+
+// describe sets the headers that say where an answer comes from and how long
+// it is good. Kring-Owner is the node that acts for the key: its owner on the
+// ring, or who stands in for that one.
+func (a *API) describe(h http.Header, ans *cache.Answer) {
+	e, now := ans.Entry, time.Now()
+	h["X-Content-Type-Options"] = nosniff
+	h["Kring-Node"] = a.nodeValue
+	a.nameOwner(h, ans.Node)
+	h["Cache-Status"] = a.statuses.values(ans, now)
+	if e.Negative {
+		return
+	}
+	h["Age"] = a.ages.values(seconds(e.Age(now)))
+	if e.TTL == 0 {
+		// For ever means until somebody writes, which nobody can foresee.
+		h["Cache-Control"] = noCache
+	} else {
+		// The whole lifetime: a client takes Age off it itself.
+		h["Cache-Control"] = a.maxAges.values(seconds(e.TTL))
+	}
+}
+
+func (a *API) nameOwner(h http.Header, node string) {
+	if node == "" || node == a.node {
+		h["Kring-Owner"] = a.nodeValue
+		return
+	}
+	h["Kring-Owner"] = []string{node}
+}
+
+// write sends a body in one go. An error means that the client is gone, which
+// is nobody's fault here.
+func (a *API) write(c *gin.Context, body []byte) {
+	if _, err := c.Writer.Write(body); err != nil {
+		a.log.LogAttrs(c.Request.Context(), slog.LevelDebug, "answer not written",
+			slog.String("route", c.FullPath()), slog.String("request_id", a.requestID(c)), slog.Any("error", err))
+	}
+}

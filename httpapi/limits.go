@@ -1,0 +1,28 @@
+package httpapi
+
+import "fmt"
+
+// validate names the first limit that cannot be.
+func (l Limits) validate() error {
+	if l.RequestTimeout <= 0 {
+		return fmt.Errorf("limits.request_timeout: %v is not above zero", l.RequestTimeout)
+	}
+	for _, f := range []struct {
+		name  string
+		value int
+	}{
+		{"max_connections", l.MaxConnections},
+		{"connections_per_address", l.ConnectionsPerAddress},
+		{"requests_in_flight", l.RequestsInFlight},
+		{"max_waiters", l.MaxWaiters},
+		{"batch_keys", l.BatchKeys},
+	} {
+		if f.value <= 0 {
+			return fmt.Errorf("limits.%s: %d is not above zero", f.name, f.value)
+		}
+	}
+	if l.RatePerToken < 0 {
+		return fmt.Errorf("limits.rate_per_token: %v is below zero", l.RatePerToken)
+	}
+	return nil
+}

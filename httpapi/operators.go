@@ -1,0 +1,199 @@
+package httpapi
+
+import (
+	_ "embed" // openapi.yaml
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"kring/balance"
+	"kring/cache"
+	"kring/peers"
+)
+
+//go:embed openapi.yaml
+var openapiYAML []byte
+
+// alive says that the process answers, and nothing of anybody else.
+func (a *API) alive(c *gin.Context, _ cache.Key) error {
+	a.respond(c, "text/plain; charset=utf-8", []byte("ok\n"))
+	return nil
+}
+
+// ready says whether clients should be sent here.
+func (a *API) ready(c *gin.Context, _ cache.Key) error {
+	if a.draining() {
+		return cache.ErrDraining
+	}
+	if ok, reason := a.peers.Ready(); !ok {
+		return errNotReady.With(reason)
+	}
+	body := "ready\n"
+	if c.Request.URL.Query().Has("verbose") {
+		body = "[+] not draining\n[+] peers: " + a.summary() + "\nready\n"
+	}
+	a.respond(c, "text/plain; charset=utf-8", []byte(body))
+	return nil
+}
+
+// summary is how many members can be called.
+func (a *API) summary() string {
+	members := a.peers.View().Members
+	active := 0
+	for i := range members {
+		if members[i].State == peers.StateActive {
+			active++
+		}
+	}
+	return fmt.Sprintf("%d of %d active", active, len(members))
+}
+
+func (a *API) openapi(c *gin.Context, _ cache.Key) error {
+	a.respond(c, "application/yaml", openapiYAML)
+	return nil
+}
+
+// cluster is GET /v1/cluster.
+type cluster struct {
+	Node        string   `json:"node"`
+	Cluster     string   `json:"cluster"`
+	Epoch       uint64   `json:"epoch"`
+	Fingerprint string   `json:"fingerprint"`
+	ViewID      string   `json:"view_id"`
+	CutOff      bool     `json:"cut_off"`
+	Sync        string   `json:"sync"`
+	Electors    []string `json:"electors"`
+	Members     []member `json:"members"`
+}
+
+type member struct {
+	ID          string    `json:"id"`
+	URL         string    `json:"url"`
+	Incarnation string    `json:"incarnation"`
+	State       string    `json:"state"`
+	Since       time.Time `json:"since"`
+	Reason      string    `json:"reason,omitempty"`
+	Weight      int       `json:"weight"`
+	Share       float64   `json:"share"`
+}
+
+func (a *API) showCluster(c *gin.Context, _ cache.Key) error {
+	v := a.peers.View()
+	out := cluster{
+		Node: a.node, Cluster: a.cluster, Epoch: v.Number, Fingerprint: v.Fingerprint,
+		// 64 bits do not survive the numbers of many a JSON reader.
+		ViewID: strconv.FormatUint(v.ID, 16),
+		// A static list is chosen by nobody: there is nothing to be cut off
+		// from, and nothing to hand over.
+		Sync: "finished", Electors: []string{}, Members: make([]member, 0, len(v.Members)),
+	}
+	for i := range v.Members {
+		m := &v.Members[i]
+		out.Members = append(out.Members, member{
+			ID: m.ID, URL: m.URL, Incarnation: strconv.FormatUint(m.Incarnation, 16),
+			State: m.State, Since: m.Since, Reason: m.Reason, Weight: m.Weight, Share: m.Share,
+		})
+	}
+	return a.respondJSON(c, out)
+}
+
+func (a *API) explain(c *gin.Context, key cache.Key) error {
+	if err := a.cache.CheckKey(key); err != nil {
+		return err
+	}
+	return a.respondJSON(c, a.peers.Explain(c.Request.Context(), key))
+}
+
+func (a *API) stats(c *gin.Context, _ cache.Key) error {
+	return a.respondJSON(c, a.books())
+}
+
+// books are the cache's, with the column that the peers keep.
+func (a *API) books() cache.Stats {
+	s := a.cache.Stats()
+	s.Abandoned = a.peers.Stats().Abandoned
+	return s
+}
+
+func (a *API) listPools(c *gin.Context, _ cache.Key) error {
+	list := struct {
+		Pools []balance.PoolStatus `json:"pools"`
+	}{Pools: make([]balance.PoolStatus, 0, len(a.order))}
+	for _, name := range a.order {
+		list.Pools = append(list.Pools, a.pools[name].Status())
+	}
+	return a.respondJSON(c, list)
+}
+
+func (a *API) showPool(c *gin.Context, _ cache.Key) error {
+	p := a.pools[c.Param("pool")]
+	if p == nil {
+		return errUnknownPool
+	}
+	return a.respondJSON(c, p.Status())
+}
+
+// profile serves package pprof: to admins and, where no tokens are configured,
+// on connections that came in on loopback.
+func (a *API) profile(c *gin.Context, _ cache.Key) error {
+	r := c.Request
+	if a.auth.open() && !onLoopback(r) {
+		return errForbidden.With("profiles need an admin token, or a listener on loopback")
+	}
+	c.Writer.Header()["X-Content-Type-Options"] = nosniff
+	switch strings.TrimPrefix(c.Param("name"), "/") {
+	case "cmdline":
+		pprof.Cmdline(c.Writer, r)
+	case "profile":
+		pprof.Profile(c.Writer, r)
+	case "symbol":
+		pprof.Symbol(c.Writer, r)
+	case "trace":
+		pprof.Trace(c.Writer, r)
+	default:
+		pprof.Index(c.Writer, r)
+	}
+	return nil
+}
+
+// onLoopback reports whether the connection was accepted at a loopback address.
+func onLoopback(r *http.Request) bool {
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if !ok {
+		return false
+	}
+	ap, err := netip.ParseAddrPort(local.String())
+	return err == nil && ap.Addr().Unmap().IsLoopback()
+}
+
+// link hands the connection over to the peers.
+func (a *API) link(c *gin.Context, _ cache.Key) error {
+	a.peers.ServeHTTP(c.Writer, c.Request)
+	return nil
+}
+
+func (a *API) respondJSON(c *gin.Context, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode the answer: %w", err)
+	}
+	a.respond(c, "application/json", append(body, '\n'))
+	return nil
+}
+
+func (a *API) respond(c *gin.Context, contentType string, body []byte) {
+	h := c.Writer.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("Cache-Control", "no-store")
+	h["X-Content-Type-Options"] = nosniff
+	a.write(c, body)
+}

@@ -1,0 +1,65 @@
+package httpapi
+
+import (
+	"crypto/rand"
+	"fmt"
+	"runtime/debug"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/gin-gonic/gin"
+)
+
+const (
+	requestIDIn  = "X-Request-Id" // as package http spells it
+	requestIDOut = "X-Request-ID"
+)
+
+// requestIDs makes ids that do not repeat: a random word of this process and
+// a counter.
+type requestIDs struct {
+	word string
+	last atomic.Uint64
+}
+
+func newRequestIDs() *requestIDs { return &requestIDs{word: rand.Text()[:10] + "-"} }
+
+func (s *requestIDs) next() string {
+	var b [32]byte
+	return string(strconv.AppendUint(append(b[:0], s.word...), s.last.Add(1), 36))
+}
+
+// requestID is the client's own id of its request if that is fit for logs, or
+// a new one. The answer's header keeps it.
+func (a *API) requestID(c *gin.Context) string {
+	h := c.Writer.Header()
+	if v := h[requestIDOut]; len(v) > 0 {
+		return v[0]
+	}
+	v := c.Request.Header[requestIDIn]
+	if len(v) == 0 || !saneID(v[0]) {
+		v = []string{a.ids.next()}
+	}
+	h[requestIDOut] = v[:1]
+	return v[0]
+}
+
+func saneID(id string) bool {
+	for i := range len(id) {
+		if c := id[i]; c <= ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' {
+			return false
+		}
+	}
+	return id != "" && len(id) <= 128
+}
+
+// panicError is what a handler's panic becomes: an error that has no code, so
+// that it is answered as an internal one.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (e *panicError) Error() string { return fmt.Sprintf("panic: %v\n%s", e.value, e.stack) }
+
+func stack() []byte { return debug.Stack() }

@@ -1,0 +1,87 @@
+package httpapi
+
+import (
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+)
+
+const (
+	// headerTimeout is how long a request's header may take to arrive.
+	headerTimeout = 5 * time.Second
+	// idleTimeout is how long a kept connection waits for its next request.
+	idleTimeout = 90 * time.Second
+	// answerTimeout is how long after its request was due an answer may take
+	// to be written: a client that reads slowly holds a value in memory.
+	answerTimeout = time.Minute
+	// grace lets this node's own answer to a late request come before the
+	// connection ends.
+	grace = 2 * time.Second
+	// headerBytes bounds a request's header besides the key in its path.
+	headerBytes = 16 << 10
+)
+
+// Server makes an http.Server with the limits that keep slow and greedy
+// clients from others. Its listeners should be wrapped by Listener.
+//
+// A body has limits.request_timeout to arrive: 30 s by default, at which 8 MiB
+// need 280 KB/s. There is no HTTP/2: it would only be spoken over TLS.
+func (a *API) Server() *http.Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	return &http.Server{
+		Handler:           a.Handler(),
+		Protocols:         protocols,
+		ReadHeaderTimeout: min(headerTimeout, a.limits.RequestTimeout+grace),
+		ReadTimeout:       a.limits.RequestTimeout + grace,
+		WriteTimeout:      a.limits.RequestTimeout + grace + answerTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    headerBytes + 3*a.maxKey, // each byte may be escaped
+		ConnState:         a.conns.changed,
+		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelWarn),
+		// OPTIONS * is answered like any other path that is not there.
+		DisableGeneralOptionsHandler: true,
+	}
+}
+
+// Listener holds what l accepts to limits.max_connections and
+// limits.connections_per_address; see connections for what happens at them.
+// When accepting fails for want of descriptors, the server waits between 5 ms
+// and 1 s before it tries again.
+func (a *API) Listener(l net.Listener) net.Listener { return &listener{Listener: l, conns: a.conns} }
+
+type listener struct {
+	net.Listener
+	conns *connections
+}
+
+// Accept returns the next connection that there is a place for. Those without
+// one are told 503, in a packet that always fits a new connection's buffer.
+func (l *listener) Accept() (net.Conn, error) {
+	for {
+		raw, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if c, ok := l.conns.admit(raw); ok {
+			return c, nil
+		}
+		refuse(raw)
+	}
+}
+
+const refusal = "HTTP/1.1 503 Service Unavailable\r\n" +
+	"Content-Type: application/problem+json\r\n" +
+	"Retry-After: 1\r\n" +
+	"Connection: close\r\n" +
+	"\r\n" +
+	`{"type":"/problems/overloaded","title":"Too much is going on","status":503,"detail":"too many connections"}` + "\n"
+
+// refuse is best effort: who cannot be told is closed all the same.
+func refuse(c net.Conn) {
+	if err := c.SetWriteDeadline(time.Now().Add(50 * time.Millisecond)); err == nil {
+		_, _ = c.Write([]byte(refusal))
+	}
+	_ = c.Close()
+}
