@@ -1,0 +1,139 @@
+package demo
+
+import (
+	"net/http"
+	"sync"
+	"time"
+)
+
+// maxKeys bounds the keys that are counted one by one.
+const maxKeys = 1 << 20
+
+// window is the time whose busiest instance Stats.PeakWindow is: enough to see
+// whether loads come in a flood.
+const window = 100 * time.Millisecond
+
+// Stats is what a Server was asked for: requests for documents, not for its
+// own books.
+type Stats struct {
+	Loads       int64 `json:"loads"` // all requests, whatever came of them
+	Keys        int   `json:"keys"`  // different keys
+	MaxPerKey   int64 `json:"max_per_key"`
+	OK          int64 `json:"ok"`           // 200
+	NotModified int64 `json:"not_modified"` // 304
+	Missing     int64 `json:"missing"`      // 404
+	Errors      int64 `json:"errors"`       // 500
+	Left        int64 `json:"left"`         // the client went away
+	InFlight    int64 `json:"in_flight"`
+	Peak        int64 `json:"peak_in_flight"`
+	PeakWindow  int64 `json:"peak_100ms"` // most requests that began within 100 ms by the clock
+	// Uncounted requests were for keys beyond the million that are counted
+	// one by one.
+	Uncounted int64 `json:"uncounted"`
+}
+
+// KeyStats is what a Server was asked for of one key.
+type KeyStats struct {
+	Key      string `json:"key"`
+	Loads    int64  `json:"loads"`
+	InFlight int64  `json:"in_flight"`
+	Peak     int64  `json:"peak_in_flight"`
+	Status   int    `json:"last_status"` // 0: none yet
+}
+
+// books counts requests.
+type books struct {
+	mu     sync.Mutex // guards all below
+	epoch  int        // how often the books were begun anew
+	total  Stats
+	keys   map[string]*KeyStats
+	bucket int64 // number of the window that inside counts
+	inside int64
+}
+
+// begin counts a request's arrival; what it returns is called with the status
+// at its end, 0 if the client left.
+func (b *books) begin(key string) (done func(status int)) {
+	now := time.Now().UnixNano() / int64(window)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t := &b.total
+	t.Loads++
+	t.InFlight++
+	t.Peak = max(t.Peak, t.InFlight)
+	if now != b.bucket {
+		b.bucket, b.inside = now, 0
+	}
+	b.inside++
+	t.PeakWindow = max(t.PeakWindow, b.inside)
+
+	k := b.keys[key]
+	if k == nil && len(b.keys) < maxKeys {
+		if b.keys == nil {
+			b.keys = map[string]*KeyStats{}
+		}
+		k = &KeyStats{Key: key}
+		b.keys[key] = k
+	}
+	if k == nil {
+		t.Uncounted++
+	} else {
+		k.Loads++
+		k.InFlight++
+		k.Peak = max(k.Peak, k.InFlight)
+		t.MaxPerKey = max(t.MaxPerKey, k.Loads)
+	}
+	epoch := b.epoch
+	return func(status int) { b.end(k, epoch, status) }
+}
+
+func (b *books) end(k *KeyStats, epoch, status int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.total.InFlight--
+	if epoch != b.epoch {
+		return // it began in the books before
+	}
+	if k != nil {
+		k.InFlight--
+		k.Status = status
+	}
+	switch status {
+	case http.StatusOK:
+		b.total.OK++
+	case http.StatusNotModified:
+		b.total.NotModified++
+	case http.StatusNotFound:
+		b.total.Missing++
+	case 0:
+		b.total.Left++
+	default:
+		b.total.Errors++
+	}
+}
+
+func (b *books) stats() Stats {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.total
+	s.Keys = len(b.keys)
+	return s
+}
+
+func (b *books) key(key string) KeyStats {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if k := b.keys[key]; k != nil {
+		return *k
+	}
+	return KeyStats{Key: key}
+}
+
+// reset begins the books anew; requests in flight stay in flight.
+func (b *books) reset() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.epoch++
+	b.total = Stats{InFlight: b.total.InFlight, Peak: b.total.InFlight}
+	b.keys, b.bucket, b.inside = nil, 0, 0
+}

@@ -1,0 +1,236 @@
+// Package demo is an origin to try a cache on: slow, failing or of another
+// version on request, and honest about how often it was asked. It answers for
+// every key with a document that says which key and version it is and proves
+// it with a hash, or with the files of a directory.
+//
+//	GET /docs/KEY, GET /search?q=KEY   the document of KEY
+//	GET /_/stats, GET /_/stats/KEY     what was asked for
+//	DELETE /_/stats                    counts from zero again
+//	GET /_/control, PUT /_/control     how it behaves; a PUT changes what it names
+//
+// A Server is safe for concurrent use.
+package demo
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+)
+
+// Options says what a Server serves and how it behaves at first.
+type Options struct {
+	// Dir is a directory whose files are served in place of documents.
+	Dir string
+	// Control is the behaviour at the start.
+	Control Control
+	Log     *slog.Logger
+}
+
+// Server is the demo origin, an http.Handler.
+type Server struct {
+	books books
+	root  *os.Root // nil without Options.Dir
+	log   *slog.Logger
+
+	mu       sync.Mutex // guards control and modified
+	control  Control
+	modified time.Time // when the documents last changed
+}
+
+// New checks the options and opens the directory, which Close closes.
+func New(o Options) (*Server, error) {
+	if err := o.Control.check(); err != nil {
+		return nil, err
+	}
+	s := &Server{control: o.Control, modified: time.Now(), log: o.Log}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if o.Dir == "" {
+		return s, nil
+	}
+	root, err := os.OpenRoot(o.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("open the directory to serve: %w", err)
+	}
+	s.root = root
+	return s, nil
+}
+
+// Close closes the directory.
+func (s *Server) Close() error {
+	if s.root == nil {
+		return nil
+	}
+	return s.root.Close()
+}
+
+// Stats is what was asked for so far.
+func (s *Server) Stats() Stats { return s.books.stats() }
+
+// KeyStats is what was asked for of one key.
+func (s *Server) KeyStats(key string) KeyStats { return s.books.key(key) }
+
+// Control is how the server behaves now.
+func (s *Server) Control() Control {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.control
+}
+
+// SetControl changes how the server behaves from the next request on.
+func (s *Server) SetControl(c Control) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.Version != s.control.Version || c.Size != s.control.Size {
+		s.modified = time.Now()
+	}
+	s.control = c
+	return nil
+}
+
+// ServeHTTP answers one request. Paths are taken as they were sent: no
+// http.ServeMux, which would clean them.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	path := r.URL.EscapedPath()
+	switch {
+	case strings.HasPrefix(path, "/docs/"):
+		key, err := url.PathUnescape(strings.TrimPrefix(path, "/docs/"))
+		s.serveKey(w, r, key, err)
+	case path == "/search":
+		values, err := url.ParseQuery(r.URL.RawQuery)
+		s.serveKey(w, r, values.Get("q"), err)
+	case path == "/_/stats":
+		s.serveStats(w, r)
+	case strings.HasPrefix(path, "/_/stats/"):
+		s.serveKeyStats(w, r, strings.TrimPrefix(path, "/_/stats/"))
+	case path == "/_/control":
+		s.serveControl(w, r)
+	default:
+		http.Error(w, "not found: the documents are below /docs/", http.StatusNotFound)
+	}
+}
+
+// serveKey counts each request for a key when it arrives, whatever becomes of it.
+func (s *Server) serveKey(w http.ResponseWriter, r *http.Request, key string, err error) {
+	if !allowed(w, r, http.MethodGet, http.MethodHead) {
+		return
+	}
+	if err != nil || !utf8.ValidString(key) {
+		http.Error(w, "bad request: the key is not well escaped UTF-8", http.StatusBadRequest)
+		return
+	}
+	done := s.books.begin(key)
+	status := 0 // the client left
+	defer func() { done(status) }()
+
+	s.mu.Lock()
+	control, modified := s.control, s.modified
+	s.mu.Unlock()
+	if !control.wait(r.Context()) {
+		return
+	}
+	switch {
+	case control.fails():
+		status = http.StatusInternalServerError
+		http.Error(w, "the demo origin was told to fail", status)
+	case control.Missing.has(key):
+		status = http.StatusNotFound
+		http.Error(w, "not found", status)
+	case s.root != nil:
+		status = s.serveFile(w, r, key)
+	default:
+		status = serveDocument(w, r, newDocument(key, string(control.Version), control.Size), modified)
+	}
+}
+
+func (s *Server) serveStats(w http.ResponseWriter, r *http.Request) {
+	if !allowed(w, r, http.MethodGet, http.MethodHead, http.MethodDelete) {
+		return
+	}
+	if r.Method == http.MethodDelete {
+		s.books.reset()
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	s.writeJSON(w, s.books.stats())
+}
+
+func (s *Server) serveKeyStats(w http.ResponseWriter, r *http.Request, escaped string) {
+	if !allowed(w, r, http.MethodGet, http.MethodHead) {
+		return
+	}
+	key, err := url.PathUnescape(escaped)
+	if err != nil {
+		http.Error(w, "bad request: the key is not well escaped", http.StatusBadRequest)
+		return
+	}
+	s.writeJSON(w, s.books.key(key))
+}
+
+func (s *Server) serveControl(w http.ResponseWriter, r *http.Request) {
+	if !allowed(w, r, http.MethodGet, http.MethodHead, http.MethodPut) {
+		return
+	}
+	if r.Method == http.MethodPut {
+		if err := s.readControl(http.MaxBytesReader(w, r.Body, 64<<10)); err != nil {
+			http.Error(w, "bad request: "+err.Error(), http.StatusBadRequest)
+			return
+		}
+	}
+	s.writeJSON(w, s.Control())
+}
+
+// readControl decodes over the present values, so that what is not named
+// stays as it is.
+func (s *Server) readControl(body io.Reader) error {
+	c := s.Control()
+	d := json.NewDecoder(body)
+	d.DisallowUnknownFields()
+	if err := d.Decode(&c); err != nil {
+		return fmt.Errorf("read the control: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("read the control: more than one value")
+	}
+	return s.SetControl(c)
+}
+
+func (s *Server) writeJSON(w http.ResponseWriter, v any) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		s.log.Error("demo origin cannot encode its answer", "error", err)
+		http.Error(w, "internal error", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)+1))
+	if _, err := w.Write(append(text, '\n')); err != nil {
+		s.log.Debug("client left before its answer", "error", err)
+	}
+}
+
+func allowed(w http.ResponseWriter, r *http.Request, methods ...string) bool {
+	for _, m := range methods {
+		if r.Method == m {
+			return true
+		}
+	}
+	w.Header().Set("Allow", strings.Join(methods, ", "))
+	http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+	return false
+}
