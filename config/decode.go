@@ -152,7 +152,7 @@ func itemDefaults(f *field, given map[string]any) map[string]any {
 		zero = group
 	case "pools":
 		zero = node.DefaultPoolConfig()
-	case "endpoints":
+	case "pools[].endpoints":
 		zero = balance.EndpointConfig{Weight: 1}
 	default:
 		return zeroValues(f.fields)

@@ -1,10 +1,83 @@
 package config
 
-import "slices"
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	"kring/node"
+)
 
 // secrets are never shown, and may come from a file named by …_FILE.
-var secrets = []string{"cluster.secret"}
+var secrets = []string{"cluster.secret", "pools[].headers[].value"}
 
 func (f *field) secret() bool { return slices.Contains(secrets, f.path) }
 
-func (f *field) usage() string { return f.path }
+// about is a line on each setting for `kring serve --help`.
+var about = map[string]string{
+	"node.id":                        "stable name on the ring; default: host name and port",
+	"node.listen":                    "host:port of the client API, peer link, health and metrics",
+	"node.advertise":                 "URL that other nodes use; default: http://<listen>",
+	"node.peer_listen":               "not in this version: a listener of its own for the peer link",
+	"node.admin_listen":              "not in this version: a listener of its own for operators' routes",
+	"cluster.name":                   "nodes of another name are refused",
+	"cluster.discovery":              "how nodes find each other: static",
+	"cluster.peers":                  "all nodes, this one included: id=http://host:port,…",
+	"cluster.electors":               "not in this version: who votes on the members",
+	"cluster.lease":                  "not in this version: how soon silence counts",
+	"cluster.replicas":               "not in this version: copies of each entry",
+	"cluster.virtual_nodes":          "points on the ring per unit of weight",
+	"cluster.weight":                 "this node's share of the ring, relative to the others'",
+	"cluster.hash":                   "crc32, or crc32-plain to place keys as golang/groupcache does",
+	"cluster.secret":                 "shared by all nodes; others can read flags, so prefer KRING_CLUSTER_SECRET_FILE",
+	"cache.max_bytes":                "budget of everything cached",
+	"cache.max_value_bytes":          "largest value that is stored",
+	"cache.max_key_bytes":            "longest key",
+	"cache.hot_share":                "not in this version: part of the budget for copies of hot keys",
+	"cache.negative_share":           "part of the budget for keys that the origin does not have",
+	"groups":                         "list of groups, as in the file",
+	"pools":                          "list of pools, as in the file",
+	"redis.addresses":                "not in this version: Redis servers",
+	"redis.address":                  "not in this version: a Redis server",
+	"redis.username":                 "not in this version: Redis user",
+	"redis.password_file":            "not in this version: file with the Redis password",
+	"redis.db":                       "not in this version: number of the Redis database",
+	"redis.tls":                      "not in this version: TLS to Redis",
+	"redis.timeout":                  "not in this version: longest wait for Redis",
+	"redis.key_prefix":               "not in this version: prefix of the keys in Redis",
+	"auth.tokens":                    "list of client tokens, as in the file",
+	"auth.allowed_origin_hosts":      "not in this version: hosts of endpoints that are added over HTTP",
+	"tls.cert_file":                  "not in this version: certificate (PEM)",
+	"tls.key_file":                   "not in this version: private key (PEM)",
+	"tls.client_ca_file":             "not in this version: whose certificates nodes must show",
+	"limits.request_timeout":         "longest time for a client's request",
+	"limits.max_connections":         "open client connections",
+	"limits.connections_per_address": "open client connections of one address",
+	"limits.requests_in_flight":      "requests being answered; more get a 503",
+	"limits.max_waiters":             "requests that wait for a load; more get a 503",
+	"limits.batch_keys":              "keys in one batch; more get a 413",
+	"limits.rate_per_token":          "requests a second of one token; 0 is no limit",
+	"handoff.rate":                   "not in this version: bytes a second of moved entries",
+	"handoff.drain_timeout":          "longest time from SIGTERM to exit",
+	"log.level":                      "debug, info, warn or error",
+	"log.format":                     "text or json",
+}
+
+// usage is the help text of a setting's flag, with the default.
+func (f *field) usage() string {
+	text := about[f.path]
+	if value := f.render(lookup(reflect.ValueOf(node.DefaultConfig()), f.path)); value != `""` && value != "[]" && f.kind != kindItems {
+		text += " (default " + value + ")"
+	}
+	return text
+}
+
+// lookup finds the value of a dotted name in a struct.
+func lookup(v reflect.Value, path string) reflect.Value {
+	for name := range strings.SplitSeq(path, ".") {
+		byName := map[string]reflect.Value{}
+		named(v, byName)
+		v = byName[name]
+	}
+	return v
+}

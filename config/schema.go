@@ -37,7 +37,7 @@ var rates = []string{"new_key_rate", "hot_rate", "rate_per_token"}
 // field is one name of the configuration, with what is below it.
 type field struct {
 	name   string
-	path   string // dotted, of sections; names inside list items start anew
+	path   string // dotted; what is in a list's items has [] in it: groups[].ttl
 	kind   kind
 	fields []*field // of a section, or of each item
 }
@@ -81,7 +81,7 @@ func describe(t reflect.Type, path string) []*field {
 			f.fields = describe(elem, f.path)
 		case elem.Kind() == reflect.Slice && elem.Elem().Kind() == reflect.Struct:
 			f.kind = kindItems
-			f.fields = describe(elem.Elem(), "")
+			f.fields = describe(elem.Elem(), f.path+"[]")
 		default:
 			panic(fmt.Sprintf("config: no way to write a setting of type %v (%s)", sf.Type, f.path))
 		}

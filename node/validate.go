@@ -1,5 +1,17 @@
 package node
 
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"kring/cache"
+)
+
 // FieldError is a setting that cannot be: Field is its dotted name, with items
 // of lists by their name (groups[docs].ttl), Problem says what is wrong, with
 // the value.
@@ -10,8 +22,255 @@ type FieldError struct {
 
 func (e *FieldError) Error() string { return e.Field + ": " + e.Problem }
 
-// Validate reports the first setting that cannot work.
-func (c Config) Validate() error { return nil }
+// asField makes a FieldError of another package's error, whose message begins
+// with the field by the house's rule.
+func asField(err error) error {
+	if err == nil {
+		return nil
+	}
+	if field, problem, ok := strings.Cut(err.Error(), ": "); ok && !strings.Contains(field, " ") {
+		return &FieldError{Field: field, Problem: problem}
+	}
+	return err
+}
 
-// Exposure reports whether the node would be open to strangers.
-func (c Config) Exposure() error { return nil }
+// check makes a FieldError unless ok.
+func check(ok bool, field, format string, args ...any) error {
+	if ok {
+		return nil
+	}
+	return &FieldError{Field: field, Problem: fmt.Sprintf(format, args...)}
+}
+
+// Validate reports a setting that cannot work, alone or with others; the error
+// is a *FieldError.
+func (c Config) Validate() error {
+	for _, step := range []func() error{
+		c.validateIdentity, c.validateUnavailable, c.validateCluster, c.validateCache,
+		c.validatePools, c.validateGroups, c.validateAuth, c.validateLimits, c.validateLog,
+	} {
+		if err := step(); err != nil {
+			return asField(err)
+		}
+	}
+	return nil
+}
+
+func (c Config) validateIdentity() error {
+	host, _, err := splitAddress(c.Node.Listen)
+	if err != nil {
+		return &FieldError{"node.listen", err.Error()}
+	}
+	if c.Node.Advertise != "" {
+		return checkURL("node.advertise", c.Node.Advertise)
+	}
+	ip := net.ParseIP(host)
+	anywhere := host == "" || (ip != nil && ip.IsUnspecified())
+	return check(!anywhere || len(c.Cluster.Peers) == 0, "node.advertise",
+		"must be set, for node.listen %q is no address that others can call", c.Node.Listen)
+}
+
+// splitAddress takes host:port apart; the port is a number.
+func splitAddress(address string) (host string, port int, err error) {
+	host, number, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", 0, fmt.Errorf("%q is not host:port (try 127.0.0.1:8001)", address)
+	}
+	port, err = strconv.Atoi(number)
+	if err != nil || port < 0 || port > 65535 {
+		return "", 0, fmt.Errorf("%q: the port must be a number from 0 to 65535", address)
+	}
+	if strings.ContainsAny(host, " \t/\\@") {
+		return "", 0, fmt.Errorf("%q is not host:port (try 127.0.0.1:8001)", address)
+	}
+	return host, port, nil
+}
+
+func checkURL(field, text string) error {
+	u, err := url.Parse(text)
+	return check(err == nil && u.Scheme == "http" && u.Hostname() != "" && u.User == nil && strings.Trim(u.Path, "/") == "" && u.RawQuery == "" && u.Fragment == "",
+		field, "%q is not a URL of the form http://host:port", text)
+}
+
+func (c Config) validateCache() error {
+	k := c.Cache
+	return firstOf(
+		check(k.MaxBytes > 0, "cache.max_bytes", "%d must be more than 0", k.MaxBytes),
+		check(k.MaxValueBytes > 0, "cache.max_value_bytes", "%d must be more than 0", k.MaxValueBytes),
+		check(k.MaxValueBytes <= k.MaxBytes, "cache.max_value_bytes", "%d is more than cache.max_bytes, %d", k.MaxValueBytes, k.MaxBytes),
+		check(k.MaxKeyBytes > 0 && k.MaxKeyBytes <= 8192, "cache.max_key_bytes", "%d must be 1 to 8192", k.MaxKeyBytes),
+		checkShare("cache.hot_share", k.HotShare),
+		checkShare("cache.negative_share", k.NegativeShare),
+		check(k.HotShare+k.NegativeShare < 1, "cache.negative_share", "%v and cache.hot_share, %v, leave nothing for values", k.NegativeShare, k.HotShare),
+	)
+}
+
+func checkShare(field string, share float64) error {
+	return check(share >= 0 && share <= 1, field, "%v is not between 0 and 1 (100%%)", share)
+}
+
+// groupNames stand in URLs and in metric labels.
+var groupNames = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
+
+func (c Config) validateGroups() error {
+	seen := map[string]bool{}
+	for i, g := range c.Groups {
+		at := "groups[" + g.Name + "]."
+		if !groupNames.MatchString(g.Name) {
+			return check(false, fmt.Sprintf("groups[%d].name", i), "%q must be 1 to 63 of a-z, 0-9, _ and -, beginning with a letter or digit", g.Name)
+		}
+		if seen[g.Name] {
+			return check(false, at+"name", "%q is there twice", g.Name)
+		}
+		seen[g.Name] = true
+		if err := firstOf(c.checkOrigin(at, g.Origin), checkTimes(at, g)); err != nil {
+			return err
+		}
+	}
+	return check(len(c.Groups) > 0, "groups", "there must be at least one")
+}
+
+func checkTimes(at string, g cache.GroupConfig) error {
+	err := firstOf(
+		check(g.TTL >= 0, at+"ttl", "%v is negative", g.TTL),
+		checkShare(at+"jitter", g.Jitter),
+		check(g.StaleWhileRevalidate >= 0, at+"stale_while_revalidate", "%v is negative", g.StaleWhileRevalidate),
+		check(g.StaleIfError >= 0, at+"stale_if_error", "%v is negative", g.StaleIfError),
+		check(g.NegativeTTL >= 0, at+"negative_ttl", "%v is negative", g.NegativeTTL),
+		checkShare(at+"refresh_ahead", g.RefreshAhead),
+		check(g.LoadTimeout > 0, at+"load_timeout", "%v must be more than 0", g.LoadTimeout),
+		check(g.NewKeyRate >= 0, at+"new_key_rate", "%v is negative", g.NewKeyRate),
+		check(g.HotRate >= 0, at+"hot_rate", "%v is negative", g.HotRate),
+		check(g.Partition == "serve" || g.Partition == "refuse", at+"partition", "%q must be serve or refuse", g.Partition),
+	)
+	if err != nil {
+		return err
+	}
+	_, err = regexp.Compile(g.KeyPattern)
+	return check(err == nil, at+"key_pattern", "%q is not a regular expression: %v", g.KeyPattern, err)
+}
+
+func (c Config) checkOrigin(at string, o cache.OriginConfig) error {
+	switch {
+	case o == cache.OriginConfig{}:
+		return nil
+	case o.Pool == "":
+		return check(false, at+"origin.pool", "must name the pool that %q is asked of", o.Path)
+	case o.Path == "":
+		return check(false, at+"origin.path", `must be set (try "/docs/{key}")`)
+	}
+	known := slices.ContainsFunc(c.Pools, func(p PoolConfig) bool { return p.Name == o.Pool })
+	return check(known, at+"origin.pool", "%q is not in the list pools", o.Pool)
+}
+
+func (c Config) validatePools() error {
+	seen := map[string]bool{}
+	for i, p := range c.Pools {
+		if p.Name == "" {
+			return check(false, fmt.Sprintf("pools[%d].name", i), `"" must be set`)
+		}
+		at := "pools[" + p.Name + "]."
+		err := firstOf(
+			check(!seen[p.Name], at+"name", "%q is there twice", p.Name),
+			p.Validate(),
+			check(p.Origin.MaxLoads > 0, at+"max_loads", "%d must be more than 0", p.Origin.MaxLoads),
+			check(p.Origin.MaxBodyBytes > 0, at+"max_body_bytes", "%d must be more than 0", p.Origin.MaxBodyBytes),
+			checkShare(at+"retry_budget", p.Origin.RetryBudget),
+		)
+		if err != nil {
+			return err
+		}
+		seen[p.Name] = true
+		for j, h := range p.Origin.Headers {
+			field := fmt.Sprintf("%sheaders[%d]", at, j)
+			err := firstOf(
+				check(headerNames.MatchString(h.Name), field+".name", "%q is not the name of a header", h.Name),
+				check(h.Value == "" || h.ValueFile == "", field+".value_file", "%q: value is set too; keep one of them", h.ValueFile),
+			)
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+var headerNames = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
+
+func (c Config) validateAuth() error {
+	seen := map[string]bool{}
+	for i, t := range c.Auth.Tokens {
+		at := fmt.Sprintf("auth.tokens[%d].", i)
+		if t.Name != "" {
+			at = "auth.tokens[" + t.Name + "]."
+		}
+		err := firstOf(
+			check(t.Name != "", at+"name", `"" must be set`),
+			check(!seen[t.Name], at+"name", "%q is there twice", t.Name),
+			check(t.TokenFile != "", at+"token_file", `"" must name a file`),
+			check(slices.Contains([]string{"read", "write", "admin"}, t.Role), at+"role", "%q must be read, write or admin", t.Role),
+		)
+		if err != nil {
+			return err
+		}
+		seen[t.Name] = true
+		for _, g := range t.Groups {
+			known := slices.ContainsFunc(c.Groups, func(group cache.GroupConfig) bool { return group.Name == g })
+			if !known {
+				return check(false, at+"groups", "%q is not in the list groups", g)
+			}
+		}
+	}
+	return nil
+}
+
+func (c Config) validateLimits() error {
+	l := c.Limits
+	return firstOf(
+		check(l.RequestTimeout > 0, "limits.request_timeout", "%v must be more than 0", l.RequestTimeout),
+		check(l.MaxConnections > 0, "limits.max_connections", "%d must be more than 0", l.MaxConnections),
+		check(l.ConnectionsPerAddress > 0, "limits.connections_per_address", "%d must be more than 0", l.ConnectionsPerAddress),
+		check(l.RequestsInFlight > 0, "limits.requests_in_flight", "%d must be more than 0", l.RequestsInFlight),
+		check(l.MaxWaiters > 0, "limits.max_waiters", "%d must be more than 0", l.MaxWaiters),
+		check(l.BatchKeys > 0, "limits.batch_keys", "%d must be more than 0", l.BatchKeys),
+		check(l.RatePerToken >= 0, "limits.rate_per_token", "%v is negative", l.RatePerToken),
+		check(c.Handoff.DrainTimeout > 0, "handoff.drain_timeout", "%v must be more than 0", c.Handoff.DrainTimeout),
+	)
+}
+
+func (c Config) validateLog() error {
+	return firstOf(
+		check(slices.Contains([]string{"debug", "info", "warn", "error"}, c.Log.Level), "log.level", "%q must be debug, info, warn or error", c.Log.Level),
+		check(c.Log.Format == "text" || c.Log.Format == "json", "log.format", "%q must be text or json", c.Log.Format),
+	)
+}
+
+// Exposure reports whether strangers could use the node: it refuses to listen
+// off loopback while the cluster has no secret or clients need no token.
+func (c Config) Exposure() error {
+	host, _, err := splitAddress(c.Node.Listen)
+	if err != nil {
+		return &FieldError{"node.listen", err.Error()}
+	}
+	if ip := net.ParseIP(host); host == "localhost" || (ip != nil && ip.IsLoopback()) {
+		return nil
+	}
+	var missing []string
+	if c.Cluster.Secret == "" {
+		missing = append(missing, "cluster.secret")
+	}
+	if len(c.Auth.Tokens) == 0 {
+		missing = append(missing, "auth.tokens")
+	}
+	return check(len(missing) == 0, "node.listen",
+		"%q is open to other machines, and %s is not set (or start with --insecure)", c.Node.Listen, strings.Join(missing, " and "))
+}
+
+func firstOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,85 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// render writes a value as YAML that Load reads as the same value.
+func (f *field) render(v reflect.Value) string {
+	switch f.kind {
+	case kindText:
+		return quote(v.String())
+	case kindBool:
+		return strconv.FormatBool(v.Bool())
+	case kindInt:
+		return strconv.FormatInt(v.Int(), 10)
+	case kindRate:
+		return strconv.FormatFloat(v.Float(), 'g', -1, 64)
+	case kindSize:
+		return renderSize(v.Int())
+	case kindShare:
+		return renderShare(v.Float())
+	case kindDuration:
+		return renderDuration(time.Duration(v.Int()))
+	case kindTexts:
+		items := make([]string, v.Len())
+		for i := range items {
+			items[i] = quote(v.Index(i).String())
+		}
+		return "[" + strings.Join(items, ", ") + "]"
+	}
+	return fmt.Sprint(v)
+}
+
+func renderSize(n int64) string {
+	unit := ""
+	for _, u := range []string{"KiB", "MiB", "GiB", "TiB"} {
+		if n == 0 || n%1024 != 0 {
+			break
+		}
+		n, unit = n/1024, u
+	}
+	return strconv.FormatInt(n, 10) + unit
+}
+
+// renderShare prefers percent, where that is exact.
+func renderShare(share float64) string {
+	percent := strconv.FormatFloat(share*100, 'g', 6, 64)
+	if n, err := strconv.ParseFloat(percent, 64); err == nil && n/100 == share {
+		return percent + "%"
+	}
+	return strconv.FormatFloat(share, 'g', -1, 64)
+}
+
+// renderDuration is Duration.String without its zeros: 10m for 10m0s.
+func renderDuration(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// quote writes text as YAML: bare where that cannot be taken for anything
+// else.
+func quote(s string) string {
+	bare := s != "" && (s[0] >= 'a' && s[0] <= 'z' || s[0] >= 'A' && s[0] <= 'Z') && !slices.Contains([]string{
+		"true", "false", "null", "yes", "no", "on", "off", "y", "n",
+	}, strings.ToLower(s))
+	for _, c := range s {
+		bare = bare && (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("-_./", c))
+	}
+	if bare {
+		return s
+	}
+	// JSON's quoting is YAML's, and strconv's is JSON's for printable text.
+	return strconv.Quote(s)
+}
