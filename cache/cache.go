@@ -2,8 +2,15 @@ package cache
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
 )
+
+const defaultMaxWaiters = 10000
 
 // Options is what a Cache is built from.
 type Options struct {
@@ -16,8 +23,8 @@ type Options struct {
 	Router Router
 	// Purger tells the other nodes to drop a group; nil: there are none.
 	Purger Purger
-	// MaxWaiters bounds the requests that wait for a load or for their turn to
-	// write; more are refused with ErrOverloaded. 0: 10000.
+	// MaxWaiters bounds the requests that wait for a load; more are refused
+	// with ErrOverloaded. 0: 10000.
 	MaxWaiters int
 	Log        *slog.Logger // nil: discarded
 	// Version gives the number and id of the view in force, of which the
@@ -27,59 +34,153 @@ type Options struct {
 
 // Cache is one node's cache. See the package comment.
 type Cache struct {
-	node string
+	node       string
+	config     Config
+	groups     map[string]*group
+	order      []*group // as configured
+	loader     Loader
+	router     Router
+	purger     Purger
+	log        *slog.Logger
+	view       func() (view, viewID uint64)
+	maxWaiters int64
+
+	store    *store
+	stripes  [stripes]stripe
+	receipts receipts
+	served   served
+	waiters  atomic.Int64
+	counter  atomic.Uint64 // of versions
+
+	ctx    context.Context // of the flights
+	cancel context.CancelFunc
+	closed atomic.Bool // set under no lock, read under a stripe's; see Close
+	flying sync.WaitGroup
 }
 
 // New checks the options and builds a Cache, which Close ends.
-func New(o Options) (*Cache, error) { return &Cache{node: o.Node}, nil }
-
-// Get answers a client's get, from here or through another node.
-func (c *Cache) Get(ctx context.Context, key Key, onlyIfCached bool) (Answer, error) {
-	return Answer{}, ErrInternal
+func New(o Options) (*Cache, error) {
+	if err := o.Config.Validate(); err != nil {
+		return nil, err
+	}
+	c := &Cache{
+		node: o.Node, config: o.Config, groups: make(map[string]*group, len(o.Groups)),
+		loader: o.Loader, router: o.Router, purger: o.Purger, log: o.Log, view: o.Version,
+		maxWaiters: int64(o.MaxWaiters), store: newStore(o.Config), receipts: newReceipts(),
+	}
+	for _, cfg := range o.Groups {
+		g, err := newGroup(cfg)
+		if err != nil {
+			return nil, err
+		}
+		if c.groups[g.Name] != nil {
+			return nil, fmt.Errorf("groups: name %q: is there twice", g.Name)
+		}
+		if !g.plain() && c.loader == nil {
+			return nil, fmt.Errorf("groups[%s].origin.pool: %q: there is nothing that loads from it", g.Name, g.Origin.Pool)
+		}
+		c.groups[g.Name] = g
+		c.order = append(c.order, g)
+	}
+	if c.router == nil {
+		c.router = alone{}
+	}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	if c.maxWaiters == 0 {
+		c.maxWaiters = defaultMaxWaiters
+	}
+	if c.view == nil {
+		id := rand.Uint64()
+		c.view = func() (uint64, uint64) { return 1, id }
+	}
+	for i := range c.stripes {
+		c.stripes[i].lanes = make(map[Key]*lane)
+		c.stripes[i].memory = newMemory()
+	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	return c, nil
 }
 
-// GetMany is one Get for each key, in the order of keys.
-func (c *Cache) GetMany(ctx context.Context, group string, keys []string) []Result {
-	return make([]Result, len(keys))
+// alone is the Router of a single node.
+type alone struct{}
+
+func (alone) Acts(string) (uint64, bool) { return 0, true }
+
+func (alone) Forward(context.Context, *Request) (Answer, error) { return Answer{}, ErrActHere }
+
+// Close cancels the loads that run and waits for them. Whoever waits gets
+// ErrDraining, as do later requests that need a load or write.
+func (c *Cache) Close() error {
+	c.closed.Store(true)
+	for i := range c.stripes {
+		// Whoever read closed before it was set holds this lock, and has added
+		// its flight when it lets go: nothing is added to flying from here on.
+		c.stripes[i].mu.Lock()
+		c.stripes[i].mu.Unlock() //nolint:staticcheck // the empty section is a barrier
+	}
+	c.cancel()
+	c.flying.Wait()
+	return nil
 }
 
-// Put carries out a client's put.
-func (c *Cache) Put(ctx context.Context, req *Request) (Answer, error) { return Answer{}, ErrInternal }
-
-// Delete carries out a client's delete.
-func (c *Cache) Delete(ctx context.Context, key Key) error { return ErrInternal }
-
-// Purge drops a group on every node.
-func (c *Cache) Purge(ctx context.Context, group string) error { return ErrInternal }
-
-// UnconfirmedError names the nodes that did not confirm a purge in time. It
-// is an ErrWriteUnconfirmed.
-type UnconfirmedError struct{ Nodes []string }
-
-func (e *UnconfirmedError) Error() string { return ErrWriteUnconfirmed.Error() }
-
-// Unwrap makes errors.Is(e, ErrWriteUnconfirmed) hold.
-func (e *UnconfirmedError) Unwrap() error { return ErrWriteUnconfirmed }
-
-// Serve carries out another node's call.
-func (c *Cache) Serve(ctx context.Context, req *Request) (Answer, error) {
-	return Answer{}, ErrInternal
+// version makes the next version.
+func (c *Cache) version() Version {
+	view, id := c.view()
+	return Version{View: view, ViewID: id, Counter: c.counter.Add(1)}
 }
 
-// Settle counts a served get.
-func (c *Cache) Settle(kind Kind, delivered bool) {}
+// CheckKey says why a key cannot be asked for: ErrUnknownGroup, ErrBadKey,
+// ErrKeyTooLong, or what the group's own CheckKey says.
+func (c *Cache) CheckKey(key Key) error {
+	g := c.groups[key.Group]
+	if g == nil {
+		return ErrUnknownGroup
+	}
+	return g.checkKey(key.Key, c.config.MaxKeyBytes)
+}
 
-// DropGroup drops all entries of a group on this node.
-func (c *Cache) DropGroup(group string) {}
+// find returns the key's entry if it was stored in the given term. One of
+// another term is dropped, but for the case that it is the caller's term that
+// is over: then the entry is none of its business.
+func (c *Cache) find(h uint64, key Key, term uint64) *Entry {
+	e := c.store.get(h, key)
+	if e == nil || e.Term == term {
+		return e
+	}
+	if now, self := c.router.Acts(key.Key); !self || now != e.Term {
+		c.store.removeEntry(h, key, e)
+	}
+	return nil
+}
 
-// Copy describes this node's copy of a key.
-func (c *Cache) Copy(key Key) (Copy, bool) { return Copy{}, false }
+// Copy describes this node's copy of a key and the last load of it that it
+// remembers; false if it has no copy.
+func (c *Cache) Copy(key Key) (Copy, bool) {
+	h := c.store.hash(key.Key)
+	s := c.stripe(h)
+	s.mu.Lock()
+	cp := Copy{Node: c.node, LastLoad: s.memory.lastLoad(key)}
+	e := c.store.get(h, key)
+	s.mu.Unlock()
+	if e == nil {
+		return cp, false
+	}
+	now := time.Now()
+	cp.Role, cp.Version, cp.Age = "primary", e.Version.String(), e.Age(now).Seconds()
+	if e.Negative {
+		cp.Role = "negative"
+	}
+	if e.TTL == 0 {
+		cp.Forever = true
+	} else {
+		cp.TTL = e.Left(now).Seconds()
+	}
+	return cp, true
+}
 
-// CheckKey says why a key cannot be asked for, or nil.
-func (c *Cache) CheckKey(key Key) error { return nil }
-
-// Stats returns the books.
-func (c *Cache) Stats() Stats { return Stats{Node: c.node} }
-
-// Close ends all loads and waits for them.
-func (c *Cache) Close() error { return nil }
+// errNobodyActs is what a write comes to when this node must act according to
+// its peers and must not according to its own view: what it stored, nobody
+// would find.
+var errNobodyActs = ErrWriteUnconfirmed.With("no node could be found that acts for the key")

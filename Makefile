@@ -1,0 +1,51 @@
+# Targets are explained by their ## comments: `make` prints them.
+TAGS := -tags nomsgpack
+TOOL := go tool -modfile=tools/go.mod
+FUZZTIME ?= 20s
+COUNT ?= 1
+
+.PHONY: help build test race lint format bench fuzz check cluster demo down
+
+help: ## print this
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build bin/kring
+	go build $(TAGS) -o bin/kring .
+
+test: ## the Go tests
+	go test $(TAGS) ./...
+
+race: ## the Go tests under the race detector
+	go test -race $(TAGS) ./...
+
+lint: ## formatting, go vet, staticcheck, shellcheck
+	@out=$$($(TOOL) gofumpt -l .) && { test -z "$$out" || { echo "not formatted:"; echo "$$out"; exit 1; }; }
+	go vet $(TAGS) ./...
+	$(TOOL) staticcheck $(TAGS) ./...
+	shellcheck -x scripts/*.sh .ci/run
+
+format: ## format the Go files
+	$(TOOL) gofumpt -w .
+
+bench: ## the benchmarks (COUNT=5 for figures to compare)
+	go test $(TAGS) -run '^$$' -bench . -benchmem -count $(COUNT) ./...
+
+fuzz: ## every fuzz target for FUZZTIME (20s) each
+	@set -e; for package in $$(go list $(TAGS) ./...); do \
+		for target in $$(go test $(TAGS) -list '^Fuzz' $$package | grep '^Fuzz' || true); do \
+			echo "$$package $$target"; \
+			go test $(TAGS) -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package; \
+		done; \
+	done
+
+check: ## everything CI runs
+	scripts/test.sh
+
+cluster: ## three local nodes and the demo origin
+	scripts/cluster.sh up
+
+demo: ## start a cluster, show it working, clean up
+	scripts/demo.sh
+
+down: ## stop what `make cluster` started
+	scripts/cluster.sh down

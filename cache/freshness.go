@@ -1,0 +1,163 @@
+package cache
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"math/rand/v2"
+	"time"
+)
+
+// Unsaid is the Freshness of an origin that says nothing about it. The zero
+// Freshness says that the value is good for no time at all.
+var Unsaid = Freshness{TTL: -1, StaleWhileRevalidate: -1, StaleIfError: -1}
+
+// atOnce is the TTL of what must be revalidated before each use; 0 is taken.
+const atOnce = 1
+
+// state is what an entry's age allows.
+type state uint8
+
+const (
+	dead       state = iota // nothing, but to be revalidated
+	staleError              // to be served if the origin fails
+	stale                   // to be served while a refresh runs
+	fresh                   // to be served
+)
+
+// state is dead for a nil entry. The stale windows both begin when the TTL
+// ends (RFC 5861); negative entries and those of plain groups have none.
+func (e *Entry) state(now time.Time) state {
+	switch {
+	case e == nil:
+		return dead
+	case e.Fresh(now):
+		return fresh
+	case e.Left(now)+e.StaleWhileRevalidate > 0:
+		return stale
+	case e.Left(now)+e.StaleIfError > 0:
+		return staleError
+	}
+	return dead
+}
+
+// revalidatable reports whether a load can ask whether the entry is still good.
+func (e *Entry) revalidatable() bool {
+	return e != nil && !e.Negative && (e.OriginETag != "" || e.LastModified != "")
+}
+
+// aging reports whether a fresh entry is in the last share of its TTL in which
+// the group refreshes what is asked for.
+func (g *group) aging(e *Entry, now time.Time) bool {
+	return g.RefreshAhead > 0 && e.TTL > 0 && !g.plain() &&
+		float64(e.Left(now)) < float64(e.TTL)*g.RefreshAhead
+}
+
+// admit makes of what the origin answered the entry that is handed out and
+// kept: a copy, so that the loader may do with its own what it likes.
+func (g *group) admit(l *Load, loaded Loaded, now time.Time) (*Entry, error) {
+	var e Entry
+	switch {
+	case loaded.NotModified && l.Previous == nil:
+		return nil, ErrOriginBadAnswer.With("not modified, but nothing was asked to be compared")
+	case loaded.NotModified:
+		e = *l.Previous
+	case loaded.Entry == nil:
+		return nil, ErrInternal.With("the load gave no entry")
+	default:
+		e = *loaded.Entry
+		if e.Negative {
+			e = Entry{Negative: true, NoStore: e.NoStore}
+		}
+		e.Value = exact(e.Value)
+		e.ETag = ContentETag(e.Value, e.ContentEncoding)
+	}
+	g.date(&e, loaded.Freshness, now)
+	return &e, nil
+}
+
+// date sets the entry's times from the group's settings and what the origin
+// said (RFC 9111 §4.2, RFC 5861), where the group respects that. Jitter
+// shortens the origin's TTL too: many values of one max-age end together as
+// well as many of one ttl, and earlier than told is always allowed.
+func (g *group) date(e *Entry, said Freshness, now time.Time) {
+	if !g.RespectCacheControl {
+		said = Unsaid
+	}
+	e.Born = now.Add(-max(0, said.Age))
+	e.NoStore = e.NoStore || said.NoStore
+	e.StaleWhileRevalidate, e.StaleIfError = 0, 0
+	if e.Negative {
+		e.TTL = g.NegativeTTL
+		if said.TTL >= 0 {
+			e.TTL = min(e.TTL, said.TTL)
+		}
+		e.NoStore = e.NoStore || said.NoCache || e.TTL == 0
+		e.TTL = g.jittered(e.TTL)
+		return
+	}
+	e.TTL = g.TTL
+	if said.TTL >= 0 {
+		e.TTL = max(said.TTL, atOnce)
+	}
+	if said.NoCache {
+		e.TTL = atOnce
+	}
+	e.TTL = g.jittered(e.TTL)
+	if said.NoCache || said.MustRevalidate {
+		return
+	}
+	e.StaleWhileRevalidate, e.StaleIfError = g.StaleWhileRevalidate, g.StaleIfError
+	if said.TTL == 0 {
+		// An origin that says max-age=0 wants to be asked each time; only if
+		// it fails, or says otherwise itself, is the old value better.
+		e.StaleWhileRevalidate = 0
+	}
+	if said.StaleWhileRevalidate >= 0 {
+		e.StaleWhileRevalidate = said.StaleWhileRevalidate
+	}
+	if said.StaleIfError >= 0 {
+		e.StaleIfError = said.StaleIfError
+	}
+}
+
+// keepable reports whether an entry that may be stored is of any use there:
+// one that is stale at once and cannot be revalidated is not.
+func (e *Entry) keepable(now time.Time) bool {
+	return !e.NoStore && (e.state(now) > dead || e.revalidatable())
+}
+
+// exact returns b without unused capacity, which would be kept but not counted.
+func exact(b []byte) []byte {
+	if len(b) == 0 {
+		return nil
+	}
+	if cap(b) == len(b) {
+		return b
+	}
+	c := make([]byte, len(b))
+	copy(c, b)
+	return c
+}
+
+// ContentETag is the strong entity tag, with its quotes, of a value in a
+// content encoding ("" for none): 128 bits of SHA-256.
+func ContentETag(value []byte, encoding string) string {
+	h := sha256.New()
+	h.Write([]byte(encoding))
+	h.Write([]byte{0})
+	h.Write(value)
+	var sum [sha256.Size]byte
+	var tag [34]byte
+	tag[0], tag[33] = '"', '"'
+	hex.Encode(tag[1:33], h.Sum(sum[:0])[:16])
+	return string(tag[:])
+}
+
+const (
+	errorMemory  = time.Second     // how long an error answers, at most
+	firstBackoff = time.Second     // before a failed refresh is tried again, at most
+	maxBackoff   = 8 * time.Second // likewise, after many
+)
+
+// spread is a random duration between half of d and d.
+func spread(d time.Duration) time.Duration { return d/2 + rand.N(d/2) }

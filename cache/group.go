@@ -1,0 +1,81 @@
+package cache
+
+import (
+	"math"
+	"math/rand/v2"
+	"regexp"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/time/rate"
+)
+
+const defaultLoadTimeout = 10 * time.Second
+
+// group is a GroupConfig made ready for use, with the group's books.
+type group struct {
+	GroupConfig
+	pattern *regexp.Regexp // nil: all keys
+	newKeys *rate.Limiter  // loads of keys that are not in the store; nil: no limit
+	failing unheard
+	books   books
+}
+
+func newGroup(cfg GroupConfig) (*group, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	pattern, err := cfg.pattern()
+	if err != nil {
+		return nil, err
+	}
+	g := &group{GroupConfig: cfg, pattern: pattern}
+	if g.LoadTimeout == 0 {
+		g.LoadTimeout = defaultLoadTimeout
+	}
+	if g.NewKeyRate > 0 {
+		// A second's worth may come at once.
+		g.newKeys = rate.NewLimiter(rate.Limit(g.NewKeyRate), int(math.Ceil(g.NewKeyRate)))
+	}
+	return g, nil
+}
+
+// plain reports whether the group is filled by PUT alone.
+func (g *group) plain() bool { return g.Origin == OriginConfig{} }
+
+// matches reports whether the key is one that the group can have.
+func (g *group) matches(key string) bool { return g.pattern == nil || g.pattern.MatchString(key) }
+
+// checkKey refuses what cannot be a key of the group.
+func (g *group) checkKey(key string, maxBytes int) error {
+	if key == "" {
+		return ErrBadKey.With("the key is empty")
+	}
+	if len(key) > maxBytes {
+		return ErrKeyTooLong
+	}
+	for i, r := range key {
+		if r == utf8.RuneError {
+			if _, n := utf8.DecodeRuneInString(key[i:]); n == 1 {
+				return ErrBadKey.With("the key is not valid UTF-8")
+			}
+		}
+		if unicode.IsControl(r) {
+			return ErrBadKey.With("the key has a control character")
+		}
+	}
+	if g.CheckKey != nil {
+		return g.CheckKey(key)
+	}
+	return nil
+}
+
+// jittered shortens a lifetime by a random part of up to the group's jitter.
+// It is never 0, which would be for ever, unless d is.
+func (g *group) jittered(d time.Duration) time.Duration {
+	if d == 0 {
+		return 0
+	}
+	return max(1, d-time.Duration(float64(d)*g.Jitter*rand.Float64()))
+}

@@ -1,0 +1,168 @@
+package cache
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const stripes = 64
+
+// stripe serializes what changes the keys of one hash range: which loads run,
+// whether they are joined, and what is stored. Its lock is taken before a
+// shard's, and never across a load.
+type stripe struct {
+	mu     sync.Mutex // guards all below and the guarded fields of the flights
+	lanes  map[Key]*lane
+	memory memory
+}
+
+// lane is what is going on for one key. One load runs, at most one is next:
+// it begins when the one that runs, which a write has marked, has ended.
+type lane struct {
+	running *flight
+	next    *flight
+}
+
+func (c *Cache) stripe(h uint64) *stripe { return &c.stripes[h%stripes] }
+
+// joinLocked returns the flight that a read which begins now may wait for, nil
+// if there is none.
+func (s *stripe) joinLocked(key Key, term uint64) *flight {
+	l := s.lanes[key]
+	switch {
+	case l == nil:
+		return nil
+	case !l.running.marked && l.running.term == term:
+		return l.running
+	case l.next != nil:
+		// It has not begun: it will be new enough for any term.
+		l.next.term = term
+		return l.next
+	}
+	return nil
+}
+
+// startLocked makes a new flight: the one that runs, or the next.
+func (c *Cache) startLocked(s *stripe, key Key, h uint64, g *group, term uint64, previous *Entry) *flight {
+	f := &flight{key: key, h: h, group: g, term: term, done: make(chan struct{})}
+	l := s.lanes[key]
+	if l != nil {
+		// A load in another term than the reader's is as good as marked.
+		markLocked(l.running)
+		l.next = f
+		return f
+	}
+	l = &lane{}
+	s.lanes[key] = l
+	c.beginLocked(l, f, previous)
+	return f
+}
+
+// succeedLocked takes a flight that has ended from its lane and begins the
+// next, unless it finds in the store what that was to load.
+func (s *stripe) succeedLocked(c *Cache, f *flight, now time.Time) {
+	l := s.lanes[f.key]
+	next := l.next
+	if next == nil || !c.takeOffLocked(l, next, now) {
+		delete(s.lanes, f.key)
+	}
+}
+
+func (c *Cache) takeOffLocked(l *lane, next *flight, now time.Time) bool {
+	l.running, l.next = nil, nil
+	e := c.find(next.h, next.key, next.term)
+	switch {
+	case c.closed.Load():
+		next.out = outcome{err: ErrDraining}
+	case e.state(now) == fresh:
+		next.out = outcome{entry: e, found: true}
+	default:
+		c.beginLocked(l, next, e)
+		return true
+	}
+	next.landed = true
+	close(next.done)
+	return false
+}
+
+// wait is a reader's time with a flight, in whose waiters it is counted. The
+// flight goes on without it as long as anybody waits or the value is to be
+// stored.
+func (c *Cache) wait(ctx context.Context, f *flight, starter bool) (Answer, error) {
+	select {
+	case <-f.done:
+		return f.out.answer(starter), f.out.err
+	case <-ctx.Done():
+	}
+	s := c.stripe(f.h)
+	s.mu.Lock()
+	if f.landed {
+		// It ended first, and this reader is on its books.
+		s.mu.Unlock()
+		<-f.done
+		return f.out.answer(starter), f.out.err
+	}
+	f.waiters--
+	if starter {
+		f.starter = false
+	}
+	s.abandonLocked(f)
+	s.mu.Unlock()
+	return Answer{Kind: KindJoined}, gone(ctx)
+}
+
+// abandonLocked ends a flight that nobody waits for and whose value nobody
+// wants. A client's load is wanted for the store even when the client has
+// left: the next one need not wait as long.
+func (s *stripe) abandonLocked(f *flight) {
+	l := s.lanes[f.key]
+	switch {
+	case f.waiters > 0 || f.landed:
+	case l.next == f:
+		l.next = nil
+	case f.marked || f.term == unowned:
+		markLocked(f) // nobody may join it any more
+	}
+}
+
+// gone is the error of a request whose own context has ended.
+func gone(ctx context.Context) error {
+	if ctx.Err() == context.DeadlineExceeded {
+		return ErrOriginTimeout.Because(ctx.Err())
+	}
+	return ctx.Err()
+}
+
+// refresh starts a load that nobody waits for, if there is cause and none runs.
+func (c *Cache) refresh(key Key, h uint64, g *group, term uint64) {
+	now := time.Now()
+	s := c.stripe(h)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lanes[key] != nil || c.closed.Load() || now.Before(s.memory.failure(key).retryAt) {
+		return
+	}
+	e := c.find(h, key, term)
+	if e == nil || e.state(now) == fresh && !g.aging(e, now) {
+		return // done, deleted or evicted meanwhile
+	}
+	c.startLocked(s, key, h, g, term, e)
+}
+
+// unheard tells the operator, once for each group, that loads fail whose
+// errors no request returns.
+type unheard struct{ failing atomic.Bool }
+
+func (c *Cache) unheard(g *group, err error, heard bool) {
+	u := &g.failing
+	switch {
+	case err == nil:
+		if u.failing.Load() && u.failing.CompareAndSwap(true, false) {
+			c.log.Info("background loads work again", "group", g.Name)
+		}
+	case !heard && c.ctx.Err() == nil && !u.failing.Swap(true):
+		c.log.Warn("background loads fail, stale values are served while they may be", "group", g.Name, "error", err)
+	}
+}

@@ -1,0 +1,62 @@
+package cache
+
+import (
+	"strings"
+	"time"
+
+	"github.com/golang/groupcache/lru"
+)
+
+// remembered is how many keys each stripe keeps a failure, and a last load, of.
+const remembered = 64
+
+// failure is a load that failed lately.
+type failure struct {
+	err     error
+	until   time.Time // till when it answers those who ask
+	retryAt time.Time // till when who has a stale value does not try again
+	streak  int       // failures in a row
+}
+
+// memory is what a stripe remembers of loads: bounded, the oldest goes.
+type memory struct {
+	failures *lru.Cache // Key → *failure
+	loads    *lru.Cache // Key → *LastLoad
+}
+
+func newMemory() memory { return memory{failures: lru.New(remembered), loads: lru.New(remembered)} }
+
+// failure returns the key's last failure, or one that is long over.
+func (m *memory) failure(key Key) failure {
+	if v, ok := m.failures.Get(key); ok {
+		return *v.(*failure)
+	}
+	return failure{}
+}
+
+func (m *memory) failed(key Key, err error, now time.Time) {
+	streak := m.failure(key).streak + 1
+	backoff := min(firstBackoff<<min(streak-1, 10), maxBackoff)
+	m.failures.Add(owned(key), &failure{
+		err: err, streak: streak,
+		until:   now.Add(spread(errorMemory)),
+		retryAt: now.Add(spread(backoff)),
+	})
+}
+
+func (m *memory) forgive(key Key) { m.failures.Remove(key) }
+
+func (m *memory) loaded(key Key, endpoint string, at time.Time, took time.Duration) {
+	m.loads.Add(owned(key), &LastLoad{Endpoint: endpoint, At: at, Millis: float64(took) / float64(time.Millisecond)})
+}
+
+func (m *memory) lastLoad(key Key) *LastLoad {
+	if v, ok := m.loads.Get(key); ok {
+		return v.(*LastLoad)
+	}
+	return nil
+}
+
+// owned returns key with bytes of its own: the caller's may be part of a
+// request's buffer.
+func owned(key Key) Key { return Key{Group: key.Group, Key: strings.Clone(key.Key)} }

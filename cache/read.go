@@ -1,0 +1,235 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Get answers a client's get: from the store, by a load, or through the node
+// that acts for the key. With onlyIfCached nothing is loaded: ErrNotCached.
+// The Answer says how it was answered also when there is an error, unless the
+// request was none: an unknown group or a bad key.
+func (c *Cache) Get(ctx context.Context, key Key, onlyIfCached bool) (Answer, error) {
+	g := c.groups[key.Group]
+	if g == nil {
+		return Answer{Node: c.node}, ErrUnknownGroup
+	}
+	if a, ok := c.hit(g, key, onlyIfCached); ok {
+		return a, nil
+	}
+	return c.miss(ctx, g, key, onlyIfCached)
+}
+
+// hit answers a get from this node's store, if that is possible and its to
+// do. What is stored has been checked, so the key need not be.
+func (c *Cache) hit(g *group, key Key, onlyIfCached bool) (Answer, bool) {
+	term, self := c.router.Acts(key.Key)
+	if !self {
+		return Answer{}, false
+	}
+	h := c.store.hash(key.Key)
+	a := c.fromStore(g, h, key, term, onlyIfCached)
+	if a.Entry == nil {
+		return Answer{}, false
+	}
+	p := g.books.page(h)
+	p.gets.Add(1)
+	c.enter(p, a, term)
+	return a, true
+}
+
+// miss answers a get that the store did not.
+func (c *Cache) miss(ctx context.Context, g *group, key Key, onlyIfCached bool) (Answer, error) {
+	if err := g.checkKey(key.Key, c.config.MaxKeyBytes); err != nil {
+		return Answer{Node: c.node}, err
+	}
+	h := c.store.hash(key.Key)
+	p := g.books.page(h)
+	p.gets.Add(1)
+	if !g.matches(key.Key) {
+		a := c.nothing()
+		p.answered(a)
+		return a, nil
+	}
+	term, self := c.router.Acts(key.Key)
+	if !self {
+		a, err := c.router.Forward(ctx, &Request{Op: OpGet, Key: key, OnlyIfCached: onlyIfCached})
+		if !errors.Is(err, ErrActHere) {
+			if a.OwnerKind == KindNone && a.Kind != KindPeer {
+				a.OwnerKind = a.Kind
+			}
+			a.Kind = KindPeer
+			p.answered(a)
+			return a, err
+		}
+		if term, self = c.router.Acts(key.Key); !self {
+			term = unowned
+		}
+	}
+	a, err := c.act(ctx, g, h, key, term, onlyIfCached)
+	c.enter(p, a, term)
+	return a, err
+}
+
+// enter puts a get that was answered here in the books.
+func (c *Cache) enter(p *page, a Answer, term uint64) {
+	p.answered(a)
+	if term != 0 {
+		p.standIn.Add(1)
+	}
+}
+
+// Serve carries out another node's call. It acts here and never forwards; if
+// this node turns out not to act for the key, the error is ErrActHere and
+// nothing has happened. Serve does not count the get: Settle does, with the
+// Answer's Kind, which is KindNone for what is not counted (writes, and gets
+// that the asker has cancelled).
+func (c *Cache) Serve(ctx context.Context, req *Request) (Answer, error) {
+	switch req.Op {
+	case OpPut, OpDelete:
+		return c.serveWrite(req)
+	case OpGet:
+	default:
+		return Answer{Node: c.node}, ErrInternal.With("unknown operation")
+	}
+	g := c.groups[req.Key.Group]
+	if g == nil {
+		return Answer{Node: c.node}, ErrUnknownGroup
+	}
+	if err := g.checkKey(req.Key.Key, c.config.MaxKeyBytes); err != nil {
+		return Answer{Node: c.node}, err
+	}
+	if !g.matches(req.Key.Key) {
+		return c.nothing(), nil
+	}
+	term, self := c.router.Acts(req.Key.Key)
+	if !self {
+		return Answer{Node: c.node}, ErrActHere
+	}
+	h := c.store.hash(req.Key.Key)
+	a, err := c.act(ctx, g, h, req.Key, term, req.OnlyIfCached)
+	if err == context.Canceled { //nolint:errorlint // the asker's own, as gone returns it
+		a.Kind, a.OwnerKind = KindNone, KindNone
+	} else if term != 0 {
+		g.books.page(h).standIn.Add(1)
+	}
+	return a, err
+}
+
+// act answers a get as the node that acts for the key.
+func (c *Cache) act(ctx context.Context, g *group, h uint64, key Key, term uint64, onlyIfCached bool) (Answer, error) {
+	if a := c.fromStore(g, h, key, term, onlyIfCached); a.Entry != nil {
+		return a, nil
+	}
+	a, err := Answer{Kind: KindRefused}, error(ErrNotCached)
+	if !onlyIfCached {
+		a, err = c.load(ctx, g, h, key, term)
+	}
+	a.Node, a.OwnerKind = c.node, a.Kind
+	return a, err
+}
+
+// fromStore is the answer for which nobody need be asked; without an Entry if
+// there is none. A group without an origin always has one. It starts the
+// refreshes that are due.
+func (c *Cache) fromStore(g *group, h uint64, key Key, term uint64, onlyIfCached bool) Answer {
+	now := time.Now()
+	e := c.find(h, key, term)
+	st := e.state(now)
+	if st == fresh {
+		if !onlyIfCached && g.RefreshAhead > 0 && g.aging(e, now) {
+			c.refresh(key, h, g, term)
+		}
+		return Answer{Entry: e, Kind: KindHit, Node: c.node, OwnerKind: KindHit}
+	}
+	if st == stale {
+		if !onlyIfCached {
+			c.refresh(key, h, g, term)
+		}
+		return Answer{Entry: e, Kind: KindStale, Node: c.node, OwnerKind: KindStale}
+	}
+	if st == dead && e != nil && !e.revalidatable() {
+		c.store.removeEntry(h, key, e)
+	}
+	if g.plain() && g.checkKey(key.Key, c.config.MaxKeyBytes) == nil {
+		return c.nothing()
+	}
+	return Answer{}
+}
+
+// nothing is the answer for a key that cannot be or was not filled.
+func (c *Cache) nothing() Answer {
+	return Answer{Entry: &Entry{Negative: true, Born: time.Now()}, Kind: KindHit, Node: c.node, OwnerKind: KindHit}
+}
+
+// load answers a get that needs a load, by its own or another's. If that
+// fails, a value that may be served then is.
+func (c *Cache) load(ctx context.Context, g *group, h uint64, key Key, term uint64) (Answer, error) {
+	if ctx.Err() != nil {
+		return Answer{Kind: KindRefused}, gone(ctx)
+	}
+	if c.waiters.Add(1) > c.maxWaiters {
+		c.waiters.Add(-1)
+		return instead(c.find(h, key, term), Answer{Kind: KindRefused}, ErrOverloaded.With("too many requests wait for loads"))
+	}
+	defer c.waiters.Add(-1)
+
+	now := time.Now()
+	s := c.stripe(h)
+	s.mu.Lock()
+	// Again, under the lock: a load may have landed since the store was asked.
+	e := c.find(h, key, term)
+	if e.state(now) == fresh {
+		s.mu.Unlock()
+		return Answer{Entry: e, Kind: KindHit}, nil
+	}
+	f := s.joinLocked(key, term)
+	starter := f == nil
+	if starter {
+		if a, err := c.admitLocked(s, g, key, e, now); err != nil {
+			s.mu.Unlock()
+			return instead(e, a, err)
+		}
+		f = c.startLocked(s, key, h, g, term, e)
+		f.starter = true
+	}
+	f.waiters++
+	s.mu.Unlock()
+
+	a, err := c.wait(ctx, f, starter)
+	b, err := instead(e, a, err)
+	if a.Kind == KindLoad && b.Kind != KindLoad {
+		// The get is on the books as stale, so its load is not a get's.
+		g.books.page(h).refreshes.Add(1)
+	}
+	return b, err
+}
+
+// admitLocked says whether a new load may be started now, and if not, how the
+// get that would have is counted.
+func (c *Cache) admitLocked(s *stripe, g *group, key Key, e *Entry, now time.Time) (Answer, error) {
+	if c.closed.Load() {
+		return Answer{Kind: KindRefused}, ErrDraining
+	}
+	last := s.memory.failure(key)
+	if now.Before(last.until) || e.state(now) == staleError && now.Before(last.retryAt) {
+		return Answer{Kind: KindJoined}, last.err
+	}
+	if e == nil && g.newKeys != nil && !g.newKeys.AllowN(now, 1) {
+		return Answer{Kind: KindRefused}, ErrOverloaded.With("too many new keys")
+	}
+	return Answer{}, nil
+}
+
+// instead replaces an error by the stale value that may be served in its
+// place. Who has gone away needs none.
+func instead(e *Entry, a Answer, err error) (Answer, error) {
+	if err == nil || err == context.Canceled { //nolint:errorlint // as gone returns it
+		return a, err
+	}
+	if st := e.state(time.Now()); st == stale || st == staleError {
+		return Answer{Entry: e, Kind: KindStale, Status: a.Status, StaleError: true}, nil
+	}
+	return a, err
+}

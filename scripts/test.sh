@@ -1,0 +1,165 @@
+#!/usr/bin/env bash
+# Everything CI runs. Installs what is missing; needs Go and git.
+#
+#   scripts/test.sh           all of it
+#   scripts/test.sh --quick   without the race detector, the scripts' own tests
+#                             and the vulnerability check
+#
+# The last line is "N passed, N failed", after the names of what was not run;
+# the exit code is 0 only if nothing failed. Checks count as one each, and so do Go tests,
+# their subtests, and the scenarios of the scripts' tests. With CI=true all is
+# run or has failed.
+set -euo pipefail
+exec </dev/null
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+cd "$root"
+# shellcheck source=scripts/need.sh
+source scripts/need.sh
+
+# 16 MB for the default build is the project's own limit.
+max_binary_bytes=16000000
+tags=(-tags nomsgpack)
+tool=(go tool -modfile=tools/go.mod)
+
+quick=
+for arg in "$@"; do
+	case $arg in
+	--quick) quick=yes ;;
+	*)
+		echo "usage: scripts/test.sh [--quick]" >&2
+		exit 2
+		;;
+	esac
+done
+
+need go git gcc curl jq shellcheck flock setsid
+export CGO_ENABLED=1
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+passed=0
+failed=0
+not_run=()
+
+# check NAME COMMAND…: one check; its output is shown when it fails.
+check() {
+	local name=$1 begun=$SECONDS
+	shift
+	if "$@" >"$work/out" 2>&1; then
+		passed=$((passed + 1))
+		echo "ok    $name  $((SECONDS - begun))s"
+	else
+		failed=$((failed + 1))
+		cat "$work/out"
+		echo "FAIL  $name"
+	fi
+}
+
+# go_tests DIR FLAG…: go test -json of a module, each test counted.
+go_tests() {
+	local dir=$1 p=0 f=0 s=0 status=0
+	shift
+	rm -f "$work/totals"
+	go -C "$dir" test -json "$@" ./... 2>&1 | "$work/testreport" -totals "$work/totals" || status=1
+	if [[ -s $work/totals ]]; then read -r p f s <"$work/totals"; fi
+	if ((status && f == 0)); then f=1; fi # nothing ran, or go test itself failed
+	passed=$((passed + p))
+	failed=$((failed + f))
+	if ((s)); then skipped "$s skipped Go tests in $dir"; fi
+}
+
+# scenarios SCRIPT…: a script that prints a line "PASS …" or "FAIL …" for each.
+scenarios() {
+	local status=0 p f
+	"$@" 2>&1 | tee "$work/out" || status=1
+	p=$(grep -c '^PASS ' "$work/out" || true)
+	f=$(grep -c '^FAIL ' "$work/out" || true)
+	if ((status && f == 0)) || ((p + f == 0)); then
+		f=$((f + 1))
+		echo "FAIL  $1 ended early"
+	fi
+	passed=$((passed + p))
+	failed=$((failed + f))
+}
+
+# skipped WHAT: allowed on a developer's machine, a failure in CI.
+skipped() {
+	not_run+=("$1")
+	if [[ ${CI:-} == true ]]; then
+		failed=$((failed + 1))
+		echo "FAIL  not run: $1"
+	fi
+}
+
+formatted() {
+	local out
+	out=$("${tool[@]}" gofumpt -l .) || return 1
+	if [[ -n $out ]]; then
+		echo "not formatted (make format): $out"
+		return 1
+	fi
+}
+
+vet() { go vet "${tags[@]}" ./... && go -C tools vet ./...; }
+
+small_enough() {
+	local size
+	go build "${tags[@]}" -o "$work/kring" . || return 1
+	size=$(stat -c %s "$work/kring")
+	echo "the binary has $size bytes, the limit is $max_binary_bytes"
+	((size <= max_binary_bytes))
+}
+
+# The database of known vulnerabilities, from the module proxy: the machine
+# needs no other server than the one its modules come from.
+vulnerability_database() {
+	local dir
+	dir=$(go mod download -json golang.org/x/vulndb@latest | jq -er .Dir) &&
+		go run golang.org/x/vulndb/cmd/indexdb@latest -vulns "$dir/data/osv" -out "$work/vulndb"
+}
+
+# Calls of vulnerable functions in modules fail; those in the standard library
+# are for whoever installs Go, and are printed only.
+no_vulnerable_calls() {
+	"${tool[@]}" govulncheck -format json -db "file://$work/vulndb" "${tags[@]}" ./... >"$work/vulns" || return 1
+	jq -r 'select(.finding.trace[0].function) | .finding
+		| "\(.trace[0].module) \(.osv) \(.trace[0].package).\(.trace[0].function), fixed in \(.fixed_version // "no version")"' \
+		"$work/vulns" | sort -u >"$work/calls"
+	grep '^stdlib ' "$work/calls" | sed 's/^/warning: /' >"$work/warnings" || true
+	! grep -v '^stdlib ' "$work/calls"
+}
+
+vulnerabilities() {
+	if ! vulnerability_database >"$work/out" 2>&1; then
+		tail -n 2 "$work/out"
+		skipped "govulncheck: its database could not be had from the module proxy"
+		return
+	fi
+	check "govulncheck" no_vulnerable_calls
+	if [[ -s $work/warnings ]]; then cat "$work/warnings"; fi
+}
+
+check "gofumpt" formatted
+check "go vet" vet
+check "shellcheck" shellcheck -x scripts/*.sh .ci/run
+check "go build, at most $max_binary_bytes bytes" small_enough
+check "staticcheck" "${tool[@]}" staticcheck "${tags[@]}" ./...
+
+go -C tools build -o "$work/testreport" ./testreport
+go_tests tools
+if [[ $quick ]]; then
+	go_tests . "${tags[@]}"
+	not_run+=("race detector" "scripts/cluster_test.sh" "scripts/demo.sh" "scripts/readme_test.sh" "govulncheck")
+else
+	go_tests . -race "${tags[@]}"
+	scenarios scripts/cluster_test.sh
+	scenarios scripts/demo.sh
+	scenarios scripts/readme_test.sh
+	vulnerabilities
+fi
+
+echo
+for what in "${not_run[@]}"; do echo "not run: $what"; done
+echo "$passed passed, $failed failed"
+((failed == 0))
