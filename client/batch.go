@@ -1,0 +1,124 @@
+package client
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+	"unicode/utf8"
+)
+
+// Item is one key's part of a batch's answer. One key's failure is its own.
+type Item struct {
+	Key string
+	// Status is as if the key had been asked for alone: 200, 204, 404, 503, …
+	Status      int
+	Body        []byte
+	ContentType string
+	ETag        string
+	Age         time.Duration
+	// Code is the error's, when there is one.
+	Code Code
+}
+
+// Err is the item's error: nil for a status of 2xx, else an *Error.
+func (i *Item) Err() error {
+	if i.Status/100 == 2 {
+		return nil
+	}
+	return &Error{Op: "batch", Code: i.Code, Status: i.Status, Title: http.StatusText(i.Status)}
+}
+
+type batchAnswer struct {
+	Entries []struct {
+		Key         string  `json:"key"`
+		Status      int     `json:"status"`
+		ContentType string  `json:"content_type"`
+		ETag        string  `json:"etag"`
+		Age         float64 `json:"age"`
+		Value       *string `json:"value"`
+		ValueBase64 *string `json:"value_base64"`
+		Code        Code    `json:"code"`
+	} `json:"entries"`
+}
+
+// BatchGet asks for many keys' values. The items are in the order of the keys,
+// also where a key is named twice. An error means that there are no items.
+func (c *Client) BatchGet(ctx context.Context, group string, keys []string) ([]Item, error) {
+	return c.batch(ctx, "batch get", group, "keys", keys, repeatRead)
+}
+
+// BatchDelete removes many keys' values. An item's status is 204, or that of
+// its error. After an error, any of the keys may be removed.
+func (c *Client) BatchDelete(ctx context.Context, group string, keys []string) ([]Item, error) {
+	return c.batch(ctx, "batch delete", group, "delete", keys, repeatWrite)
+}
+
+func (c *Client) batch(ctx context.Context, op, group, field string, keys []string, rep repeat) ([]Item, error) {
+	path, err := groupPath(op, "/v1/batch/", group)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range keys {
+		if k == "" || !utf8.ValidString(k) {
+			// JSON would turn it into another key.
+			return nil, &Error{Op: op, Code: ErrBadKey.Code, Status: 400, Detail: "a key is empty or not UTF-8"}
+		}
+	}
+	header := c.header.Clone()
+	header["Content-Type"] = []string{"application/json"}
+	items := make([]Item, 0, len(keys))
+	for len(keys) > 0 {
+		part := keys[:min(len(keys), c.cfg.BatchKeys)]
+		keys = keys[len(part):]
+		body, err := json.Marshal(map[string][]string{field: part})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", op, err)
+		}
+		r, err := c.do(ctx, &call{op: op, method: http.MethodPost, path: path, header: header, body: body, repeat: rep})
+		if err != nil {
+			return nil, err
+		}
+		if r.status != http.StatusOK {
+			return nil, failure(op, &r)
+		}
+		if items, err = appendItems(items, r.body, part); err != nil {
+			return nil, fmt.Errorf("%s: %w", op, err)
+		}
+	}
+	return items, nil
+}
+
+// appendItems reads the answer for these keys.
+func appendItems(items []Item, body []byte, keys []string) ([]Item, error) {
+	var a batchAnswer
+	if err := json.Unmarshal(body, &a); err != nil {
+		return nil, fmt.Errorf("read the answer: %w", err)
+	}
+	if len(a.Entries) != len(keys) {
+		return nil, fmt.Errorf("the answer has %d entries for %d keys", len(a.Entries), len(keys))
+	}
+	for i, e := range a.Entries {
+		if e.Key != keys[i] {
+			return nil, fmt.Errorf("entry %d of the answer is for another key", i)
+		}
+		item := Item{
+			Key: e.Key, Status: e.Status, ContentType: e.ContentType, ETag: e.ETag, Code: e.Code,
+			Age: time.Duration(e.Age * float64(time.Second)),
+		}
+		switch {
+		case e.Value != nil:
+			item.Body = []byte(*e.Value)
+		case e.ValueBase64 != nil:
+			b, err := base64.StdEncoding.DecodeString(*e.ValueBase64)
+			if err != nil {
+				return nil, fmt.Errorf("entry %d of the answer: %w", i, err)
+			}
+			item.Body = b
+		}
+		items = append(items, item)
+	}
+	return items, nil
+}

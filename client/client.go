@@ -1,0 +1,193 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"kring/balance"
+)
+
+// Config says which cluster a Client speaks to, and how. Zero values mean the
+// defaults.
+type Config struct {
+	// Nodes are the URLs of the entry nodes, at least one:
+	// "http://127.0.0.1:8001". A path in front of Kring's own is kept.
+	Nodes []string
+	// Policy chooses the entry node: round_robin, weighted or smooth_weighted,
+	// which differ only by weights, and all nodes weigh the same here.
+	// Default: smooth_weighted.
+	Policy string
+	// Token is sent as a bearer token; empty sends none.
+	Token string
+	// Timeout bounds a whole call, its tries included. Default: 30 s.
+	Timeout time.Duration
+	// PerTryTimeout bounds each try of a read that another node may follow;
+	// the last one may take what is left of Timeout. It costs no second load
+	// when an origin is merely slow: the second try waits for the first one's.
+	// Default: 2 s.
+	PerTryTimeout time.Duration
+	// MaxTries is how many nodes are asked at most. Default: every node once.
+	MaxTries int
+	// MaxIdleConns is how many idle connections are kept to each node: as many
+	// as calls are made at a time. Default: 64.
+	MaxIdleConns int
+	// MaxAnswerBytes bounds an answer's body. Default: 64 MiB.
+	MaxAnswerBytes int64
+	// BatchKeys is how many keys go into one batch request; a longer batch is
+	// several requests. It must not be above the nodes' limits.batch_keys.
+	// Default: 1000.
+	BatchKeys int
+	// TLS is for nodes with https URLs; nil uses the system's roots.
+	TLS *tls.Config
+	// Dial makes connections. Default: a net.Dialer with a time-out of 1 s.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	// Log takes what the pool of nodes has to say; nil discards it.
+	Log *slog.Logger
+}
+
+const userAgent = "kring-client/1"
+
+// Client asks a cluster's nodes.
+type Client struct {
+	cfg       Config
+	nodes     []node
+	pool      *balance.Pool
+	transport *http.Transport
+	// header is what every request carries. It is shared, and nobody writes to it.
+	header http.Header
+
+	calls   atomic.Int64
+	retries atomic.Int64
+}
+
+// node is one entry node.
+type node struct {
+	name   string // in the pool
+	scheme string
+	host   string
+	prefix string // escaped path in front of Kring's routes, without a last slash
+}
+
+// Counters are what a Client did since it was made.
+type Counters struct {
+	Calls   int64 // batches count one for each request they take
+	Retries int64 // tries beyond a call's first
+}
+
+// New makes a client. It contacts nobody. Its errors name what is wrong.
+func New(cfg Config) (*Client, error) {
+	if len(cfg.Nodes) == 0 {
+		return nil, errors.New("nodes: at least one URL is needed")
+	}
+	for _, f := range []struct {
+		name  string
+		value int64
+	}{
+		{"timeout", int64(cfg.Timeout)},
+		{"per-try timeout", int64(cfg.PerTryTimeout)},
+		{"max tries", int64(cfg.MaxTries)},
+		{"max idle connections", int64(cfg.MaxIdleConns)},
+		{"max answer bytes", cfg.MaxAnswerBytes},
+		{"batch keys", int64(cfg.BatchKeys)},
+	} {
+		if f.value < 0 {
+			return nil, fmt.Errorf("%s: %d is negative", f.name, f.value)
+		}
+	}
+	orDefault(&cfg.Policy, "smooth_weighted")
+	orDefault(&cfg.Timeout, 30*time.Second)
+	orDefault(&cfg.PerTryTimeout, 2*time.Second)
+	orDefault(&cfg.MaxTries, len(cfg.Nodes))
+	orDefault(&cfg.MaxIdleConns, 64)
+	orDefault(&cfg.MaxAnswerBytes, 64<<20)
+	orDefault(&cfg.BatchKeys, 1000)
+	if cfg.Dial == nil {
+		cfg.Dial = (&net.Dialer{Timeout: time.Second, KeepAlive: 15 * time.Second}).DialContext
+	}
+
+	c := &Client{cfg: cfg, header: http.Header{"User-Agent": {userAgent}}}
+	if cfg.Token != "" {
+		c.header["Authorization"] = []string{"Bearer " + cfg.Token}
+	}
+	pool := balance.DefaultConfig()
+	pool.Name, pool.Policy = "nodes", cfg.Policy
+	// An entry node that is out costs one retry; it may as well be tried soon.
+	pool.Health.FailTimeout = time.Second
+	for i, raw := range cfg.Nodes {
+		n, err := parseNode(raw)
+		if err != nil {
+			return nil, fmt.Errorf("nodes: %q: %w", raw, err)
+		}
+		if slices.ContainsFunc(c.nodes, func(o node) bool {
+			return o.scheme == n.scheme && o.host == n.host && o.prefix == n.prefix
+		}) {
+			return nil, fmt.Errorf("nodes: %q is listed twice", raw)
+		}
+		n.name = "node-" + strconv.Itoa(i+1)
+		c.nodes = append(c.nodes, n)
+		pool.Endpoints = append(pool.Endpoints, balance.EndpointConfig{Name: n.name, URL: n.scheme + "://" + n.host, Weight: 1})
+	}
+	var err error
+	if c.pool, err = balance.New(pool, cfg.Log); err != nil {
+		return nil, fmt.Errorf("choose entry nodes: %w", err)
+	}
+	c.transport = &http.Transport{
+		DialContext:         cfg.Dial,
+		TLSClientConfig:     cfg.TLS,
+		MaxIdleConnsPerHost: cfg.MaxIdleConns,
+		IdleConnTimeout:     90 * time.Second,
+		TLSHandshakeTimeout: 2 * time.Second,
+		// A value's Content-Encoding belongs to the value.
+		DisableCompression: true,
+		// HTTP/2 is never asked for: many calls would share one connection.
+		TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
+	}
+	return c, nil
+}
+
+// Close closes idle connections. Calls under way go on to their end.
+func (c *Client) Close() {
+	c.transport.CloseIdleConnections()
+	c.pool.Close()
+}
+
+// Counters copies out what the client did so far.
+func (c *Client) Counters() Counters {
+	return Counters{Calls: c.calls.Load(), Retries: c.retries.Load()}
+}
+
+func parseNode(raw string) (node, error) {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return node{}, errors.New("is not a URL")
+	}
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return node{}, errors.New("must begin with http:// or https://")
+	case u.Hostname() == "":
+		return node{}, errors.New("has no host")
+	case u.User != nil:
+		return node{}, errors.New("must not hold a user or password; use a token")
+	case u.RawQuery != "" || u.Fragment != "":
+		return node{}, errors.New("must not have a query or fragment")
+	}
+	return node{scheme: u.Scheme, host: u.Host, prefix: strings.TrimRight(u.EscapedPath(), "/")}, nil
+}
+
+func orDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}

@@ -1,0 +1,125 @@
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Code is the stable name of an error: the last part of a problem's type.
+type Code string
+
+// Error is a failure that a node answered with (RFC 9457).
+type Error struct {
+	Op     string // what was attempted
+	Code   Code   // "" if the answer was not in Kring's words
+	Status int
+	Title  string
+	Detail string
+	// RequestID finds the request in the node's log.
+	RequestID string
+	// RetryAfter is how long the node asks to be left alone; 0 if unsaid.
+	RetryAfter time.Duration
+	// Unconfirmed names the nodes that a purge did not hear from.
+	Unconfirmed []string
+	// Meta is what the answer's headers said.
+	Meta
+}
+
+func (e *Error) Error() string {
+	s := string(e.Code)
+	if s == "" {
+		s = "status " + strconv.Itoa(e.Status)
+	}
+	if e.Op != "" {
+		s = e.Op + ": " + s
+	}
+	if e.Detail != "" {
+		s += ": " + e.Detail
+	}
+	if len(e.Unconfirmed) > 0 {
+		s += " (unconfirmed: " + strings.Join(e.Unconfirmed, ", ") + ")"
+	}
+	return s
+}
+
+// Is makes errors of one code equal.
+func (e *Error) Is(target error) bool {
+	t, ok := target.(*Error)
+	return ok && t.Code == e.Code && t.Code != ""
+}
+
+// ErrUnavailable says that no node answered. What became of each try is
+// wrapped in it.
+var ErrUnavailable = errors.New("no node answered")
+
+// The codes that nodes answer with, to be used with errors.Is.
+var (
+	ErrBadKey             = &Error{Code: "bad-key"}
+	ErrBadGroup           = &Error{Code: "bad-group"}
+	ErrBadTTL             = &Error{Code: "bad-ttl"}
+	ErrBadRequest         = &Error{Code: "bad-request"}
+	ErrUnauthorized       = &Error{Code: "unauthorized"}
+	ErrForbidden          = &Error{Code: "forbidden"}
+	ErrNotFound           = &Error{Code: "not-found"}
+	ErrUnknownGroup       = &Error{Code: "unknown-group"}
+	ErrPreconditionFailed = &Error{Code: "precondition-failed"}
+	ErrValueTooLarge      = &Error{Code: "value-too-large"}
+	ErrKeyTooLong         = &Error{Code: "key-too-long"}
+	ErrRateLimited        = &Error{Code: "rate-limited"}
+	ErrInternal           = &Error{Code: "internal"}
+	ErrOriginFailed       = &Error{Code: "origin-failed"}
+	ErrOriginBadAnswer    = &Error{Code: "origin-bad-answer"}
+	ErrOverloaded         = &Error{Code: "overloaded"}
+	ErrNoEligibleEndpoint = &Error{Code: "no-eligible-endpoint"}
+	ErrDraining           = &Error{Code: "draining"}
+	ErrCutOff             = &Error{Code: "cut-off"}
+	ErrOriginTimeout      = &Error{Code: "origin-timeout"}
+	ErrNotCached          = &Error{Code: "not-cached"}
+	ErrWriteUnconfirmed   = &Error{Code: "write-unconfirmed"}
+)
+
+// problem is the body of a node's error.
+type problem struct {
+	Type        string   `json:"type"`
+	Title       string   `json:"title"`
+	Detail      string   `json:"detail"`
+	Node        string   `json:"node"`
+	RequestID   string   `json:"request_id"`
+	Unconfirmed []string `json:"unconfirmed"`
+}
+
+// parseProblem reads the body of an error; ok is false if it is none of Kring's.
+func parseProblem(r *reply) (p problem, code Code, ok bool) {
+	if !isProblem(r.header) || json.Unmarshal(r.body, &p) != nil {
+		return problem{}, "", false
+	}
+	name, found := strings.CutPrefix(p.Type, "/problems/")
+	if !found || name == "" {
+		return problem{}, "", false
+	}
+	return p, Code(name), true
+}
+
+func problemCode(r *reply) Code {
+	_, code, _ := parseProblem(r)
+	return code
+}
+
+// failure turns an answer that is not what was hoped for into an *Error.
+func failure(op string, r *reply) *Error {
+	e := &Error{Op: op, Status: r.status, Title: http.StatusText(r.status), Meta: metaOf(r.header)}
+	if p, code, ok := parseProblem(r); ok {
+		e.Code, e.Title, e.Detail, e.RequestID, e.Unconfirmed = code, p.Title, p.Detail, p.RequestID, p.Unconfirmed
+		if e.Node == "" {
+			e.Node = p.Node
+		}
+	}
+	if s, err := strconv.Atoi(r.header.Get("Retry-After")); err == nil && s > 0 {
+		e.RetryAfter = time.Duration(s) * time.Second
+	}
+	return e
+}

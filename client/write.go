@@ -1,0 +1,101 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// PutOptions are how a value is put.
+type PutOptions struct {
+	// ContentType goes with the value. Default: application/octet-stream.
+	ContentType string
+	// TTL is how long the value is fresh; 0 means the group's.
+	TTL time.Duration
+	// IfMatch is the entity tag, with its quotes, that the present value must
+	// have, or "*" for any value; ErrPreconditionFailed otherwise.
+	IfMatch string
+	// IfAbsent puts only where no value is; ErrPreconditionFailed otherwise.
+	IfAbsent bool
+}
+
+// Written is the answer to a put.
+type Written struct {
+	// Created says that there was no value before.
+	Created bool
+	Meta
+}
+
+// Put sets a key's value. Once it has returned without an error, no node
+// answers a later request with an older value. After ErrWriteUnconfirmed, a
+// time-out or a broken connection the value may or may not be set, and may
+// become so later.
+func (c *Client) Put(ctx context.Context, group, key string, value []byte, o PutOptions) (*Written, error) {
+	path, err := keyPath("put", group, key)
+	if err != nil {
+		return nil, err
+	}
+	if value == nil {
+		value = []byte{}
+	}
+	call := &call{op: "put", method: http.MethodPut, path: path, body: value, repeat: repeatWrite}
+	call.header = c.header.Clone()
+	if o.ContentType == "" {
+		o.ContentType = "application/octet-stream"
+	}
+	call.header["Content-Type"] = []string{o.ContentType}
+	if o.TTL != 0 {
+		call.query = url.Values{"ttl": {o.TTL.String()}}.Encode()
+	}
+	if o.IfMatch != "" {
+		call.header["If-Match"] = []string{o.IfMatch}
+		call.repeat = repeatRefused
+	}
+	if o.IfAbsent {
+		call.header["If-None-Match"] = []string{"*"}
+		call.repeat = repeatRefused
+	}
+	r, err := c.do(ctx, call)
+	if err != nil {
+		return nil, err
+	}
+	switch r.status {
+	case http.StatusCreated, http.StatusNoContent:
+		return &Written{Created: r.status == http.StatusCreated, Meta: metaOf(r.header)}, nil
+	default:
+		return nil, failure("put", &r)
+	}
+}
+
+// Delete removes a key's value, whether or not there is one. What is said of
+// Put's errors holds here too.
+func (c *Client) Delete(ctx context.Context, group, key string) (Meta, error) {
+	path, err := keyPath("delete", group, key)
+	if err != nil {
+		return Meta{}, err
+	}
+	return c.remove(ctx, "delete", path)
+}
+
+// Purge removes a whole group on every node. With ErrWriteUnconfirmed, the
+// *Error names the nodes that did not confirm it.
+func (c *Client) Purge(ctx context.Context, group string) error {
+	path, err := groupPath("purge", "/v1/cache/", group)
+	if err != nil {
+		return err
+	}
+	_, err = c.remove(ctx, "purge", path)
+	return err
+}
+
+func (c *Client) remove(ctx context.Context, op, path string) (Meta, error) {
+	r, err := c.do(ctx, &call{op: op, method: http.MethodDelete, path: path, repeat: repeatWrite})
+	if err != nil {
+		return Meta{}, err
+	}
+	if r.status != http.StatusNoContent {
+		return Meta{}, failure(op, &r)
+	}
+	return metaOf(r.header), nil
+}
