@@ -85,7 +85,7 @@ prove "each node is ready" "$(yes ready 1)$(yes ready 2)$(yes ready 3)" yesyesye
 run status
 prove "status: the origin and three nodes" "$code" 0 "$(lines "$out")" 4 "$(grep -c 'running, ready' <<<"$out")" 4
 
-read -ra before < <(pids)
+read -ra before <<<"$(pids)"
 run up
 prove "another up: already running, the same processes" "$code" 0 "$out" "*already running*" "$(pids)" "${before[*]} "
 run up 5
@@ -124,7 +124,7 @@ prove "add: a fourth node, in everybody's list" "$code" 0 "$(yes ready 4)" yes \
 	"$(members 1)$(members 2)$(members 3)$(members 4)" 4444
 
 cp "$state/kring" "$work/kring"
-read -ra before < <(pids)
+read -ra before <<<"$(pids)"
 run kill 1
 run pause 2
 run down
