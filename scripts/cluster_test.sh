@@ -26,7 +26,7 @@ trap clean_up EXIT
 trap 'exit 130' INT TERM
 
 mkdir "$copy"
-(cd "$root" && git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents -t "$copy")
+(cd "$root" && git -c safe.directory='*' ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents -t "$copy")
 choose_ports 18001
 base=$KRING_BASE_PORT
 state="$copy/.kring/port-$base"
