@@ -47,7 +47,7 @@ func TestSampleFileExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	example := regexp.MustCompile(`(?m)^#(  )`) // comments have one space.ReplaceAllString(string(text), "$1")
+	example := regexp.MustCompile(`(?m)^#(  )`).ReplaceAllString(string(text), "$1") // comments have one space
 	example = strings.Replace(example, "pools: []", "pools:", 1)
 	l := load(t, write(t, example))
 	want := node.DefaultConfig()

@@ -127,13 +127,16 @@ func (l *loader) fill(fields []*field, at string, given, values map[string]any, 
 			}
 			err = l.fill(f.fields, path, below, values[f.name].(map[string]any), source)
 		case kindItems:
-			values[f.name], err = l.items(f, path, raw, source)
+			raw, err = l.items(f, path, raw, source)
 		default:
-			values[f.name], err = f.parse(path, raw)
-			l.sources[path] = source
+			raw, err = f.parse(path, raw)
 		}
 		if err != nil {
 			return err
+		}
+		if f.kind != kindSection {
+			l.sources[path] = source
+			set(values, []string{f.name}, raw)
 		}
 	}
 	return nil
