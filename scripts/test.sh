@@ -123,10 +123,8 @@ vulnerability_database() {
 # are for whoever installs Go, and are printed only.
 no_vulnerable_calls() {
 	"${tool[@]}" govulncheck -format json -db "file://$work/vulndb" "${tags[@]}" ./... >"$work/vulns" || return 1
-	jq -r 'select(.finding.trace[0].function) | .finding
-		| "\(.trace[0].module) \(.osv) \(.trace[0].package).\(.trace[0].function), fixed in \(.fixed_version // "no version")"' \
-		"$work/vulns" | sort -u >"$work/calls"
-	grep '^stdlib ' "$work/calls" | sed 's/^/warning: /' >"$work/warnings" || true
+	jq -rs '[.[].finding | select(.trace[0].function)] | unique_by([.osv, .trace[0].module])[]
+		| "\(.trace[0].module) \(.osv) called, fixed in \(.fixed_version // "no version")"' "$work/vulns" >"$work/calls" || return 1
 	! grep -v '^stdlib ' "$work/calls"
 }
 
@@ -136,8 +134,9 @@ vulnerabilities() {
 		skipped "govulncheck: its database could not be had from the module proxy"
 		return
 	fi
+	: >"$work/calls"
 	check "govulncheck" no_vulnerable_calls
-	if [[ -s $work/warnings ]]; then cat "$work/warnings"; fi
+	sed -n 's/^stdlib /warning: the standard library: /p' "$work/calls"
 }
 
 check "gofumpt" formatted
