@@ -13,7 +13,7 @@
 // is smaller in byte order wins.
 //
 // With a nil Hash, positions are those of CRC32 followed by an avalanche
-// finaliser (see fmix32), because CRC32 alone is affine: similar names get
+// finaliser, because CRC32 alone is affine: similar names get
 // similar points, and more points do not help. With a Hash of the caller's,
 // such as PlainCRC32, points and keys lie where golang/groupcache's
 // consistenthash puts them.

@@ -16,19 +16,21 @@ type Hash func(data []byte) uint32
 // shares its uneven placement.
 func PlainCRC32(data []byte) uint32 { return crc32.ChecksumIEEE(data) }
 
-// mixedCRC32 is CRC32 (IEEE) made fit for a ring by fmix32.
-func mixedCRC32(data []byte) uint32 { return fmix32(crc32.ChecksumIEEE(data)) }
+// mixedCRC32 is CRC32 (IEEE) made fit for a ring by avalanche.
+func mixedCRC32(data []byte) uint32 { return avalanche(crc32.ChecksumIEEE(data)) }
 
-// fmix32 is the 32-bit finaliser of MurmurHash3 (Austin Appleby, public
-// domain): a bijection in which every bit of the input flips every bit of the
-// output with a probability close to one half.
-func fmix32(h uint32) uint32 {
-	h ^= h >> 16
-	h *= 0x85ebca6b
-	h ^= h >> 13
-	h *= 0xc2b2ae35
-	h ^= h >> 16
-	return h
+// avalanche is triple32 of Chris Wellons' hash prospector (public domain): a
+// bijection in which every bit of the input flips every bit of the output with
+// a probability close to one half.
+func avalanche(x uint32) uint32 {
+	x ^= x >> 17
+	x *= 0xed5ad4bb
+	x ^= x >> 11
+	x *= 0xac4c1b51
+	x ^= x >> 15
+	x *= 0x31848bab
+	x ^= x >> 14
+	return x
 }
 
 // label appends to buf what is hashed for the point with the given index of a
@@ -41,14 +43,25 @@ func groupcacheLabel(buf []byte, member string, index int) []byte {
 	return append(strconv.AppendInt(buf, int64(index), 10), member...)
 }
 
-// fixedLabel is the name, then four bytes for the index. Being of fixed length
-// the bytes make the label unambiguous for any name. They are the index mixed,
-// not the index: CRC32 is affine, so the points of two names of equal length
-// are, before the finaliser, the same set shifted by exclusive or, and plain
-// indices form a set that such a shift can map onto itself, which would give
-// two members all their points in common.
-func fixedLabel(buf []byte, member string, index int) []byte {
-	return binary.BigEndian.AppendUint32(append(buf, member...), fmix32(uint32(index)))
+// mixedLabel is the name, then four bytes for the index: unambiguous for any
+// name, since the last part has a fixed length. The four bytes are the index
+// scrambled, not the index. CRC32 is affine, so the points of two names of
+// equal length are, before the finaliser, one set shifted by exclusive or;
+// plain indices make that set a linear one, which one shift in 2^23 maps onto
+// itself, and the two members have all their 512 points in common.
+func mixedLabel(buf []byte, member string, index int) []byte {
+	return binary.BigEndian.AppendUint32(append(buf, member...), scramble(uint32(index)))
+}
+
+// scramble is lowbias32 of the hash prospector, a bijection too. It differs
+// from avalanche so that the same steps are not taken twice.
+func scramble(x uint32) uint32 {
+	x ^= x >> 16
+	x *= 0x7feb352d
+	x ^= x >> 15
+	x *= 0x846ca68b
+	x ^= x >> 16
+	return x
 }
 
 // stringBytes is the string's bytes without a copy. A conversion would

@@ -35,7 +35,7 @@ func New(replicas int, hash Hash) *Map {
 		m.replicas = DefaultReplicas
 	}
 	if hash == nil {
-		m.hash, m.label = mixedCRC32, fixedLabel
+		m.hash, m.label = mixedCRC32, mixedLabel
 	}
 	m.ring.Store(newRing(nil, nil))
 	return m

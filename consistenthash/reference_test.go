@@ -1,0 +1,47 @@
+package consistenthash_test
+
+import (
+	"slices"
+	"strconv"
+
+	"kring/consistenthash"
+)
+
+// reference is a ring as its definition reads: no table, no snapshot, every
+// point looked at for every key. It labels points as groupcache does.
+type reference struct {
+	replicas int
+	hash     consistenthash.Hash
+	weights  map[string]int
+}
+
+// walk returns the distinct members in the order in which their points are met
+// from the position on, the smaller name first where points coincide.
+func (r reference) walk(position uint32) []string {
+	type met struct {
+		distance uint32
+		member   string
+	}
+	var nearest []met
+	for member, weight := range r.weights {
+		best := met{^uint32(0), member}
+		for i := range r.replicas * weight {
+			// Unsigned subtraction goes round the circle by itself.
+			best.distance = min(best.distance, r.hash([]byte(strconv.Itoa(i)+member))-position)
+		}
+		nearest = append(nearest, best)
+	}
+	slices.SortFunc(nearest, func(a, b met) int {
+		switch {
+		case a.distance < b.distance, a.distance == b.distance && a.member < b.member:
+			return -1
+		default:
+			return 1
+		}
+	})
+	var members []string
+	for _, m := range nearest {
+		members = append(members, m.member)
+	}
+	return members
+}
