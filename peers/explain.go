@@ -1,6 +1,12 @@
 package peers
 
-import "kring/cache"
+import (
+	"context"
+	"sync"
+	"time"
+
+	"kring/cache"
+)
 
 // Explanation says why a key is where it is.
 type Explanation struct {
@@ -19,4 +25,66 @@ type Explanation struct {
 	Unreachable []string `json:"unreachable,omitempty"`
 	// LastLoad is the newest load of the key that a member remembers, or null.
 	LastLoad *cache.LastLoad `json:"last_load"`
+}
+
+// explainWithin bounds the asking of the other members for their copies.
+const explainWithin = 300 * time.Millisecond
+
+// Explain asks all members for their copies of a key and says who owns it and
+// who acts for it.
+func (p *Peers) Explain(ctx context.Context, key cache.Key) Explanation {
+	v := p.view.Load()
+	acting, _ := v.acting(key.Key, nil)
+	e := Explanation{
+		Group: key.Group, Key: key.Key, Hash: v.Ring.Hash(key.Key), Owner: v.Ring.Get(key.Key),
+		Owners: v.Ring.Owners(key.Key, len(v.Members)), Acting: acting, Copies: []cache.Copy{},
+	}
+	copies := p.copies(ctx, key)
+	for _, id := range e.Owners {
+		c, asked := copies[id]
+		if !asked {
+			e.Unreachable = append(e.Unreachable, id)
+			continue
+		}
+		if c == nil {
+			continue
+		}
+		c.Node = id
+		e.Copies = append(e.Copies, *c)
+		if c.LastLoad != nil && (e.LastLoad == nil || c.LastLoad.At.After(e.LastLoad.At)) {
+			e.LastLoad = c.LastLoad
+		}
+	}
+	return e
+}
+
+// copies asks each member for its copy: nil if it has none, nothing if it
+// could not be asked.
+func (p *Peers) copies(ctx context.Context, key cache.Key) map[string]*cache.Copy {
+	ctx, cancel := context.WithTimeout(ctx, explainWithin)
+	defer cancel()
+	var mu sync.Mutex // guards found
+	found := map[string]*cache.Copy{p.self: nil}
+	if p.handler != nil {
+		if c, ok := p.handler.Copy(key); ok {
+			found[p.self] = &c
+		}
+	}
+	var calls sync.WaitGroup
+	for _, pe := range p.ordered {
+		calls.Go(func() {
+			if open, _ := pe.down(); open {
+				return
+			}
+			r, err := p.try(ctx, pe, &request{Request: cache.Request{Op: opCopy, Key: key}, hop: 1})
+			if err != nil || r.err != nil {
+				return
+			}
+			mu.Lock()
+			found[pe.id] = r.copy
+			mu.Unlock()
+		})
+	}
+	calls.Wait()
+	return found
 }

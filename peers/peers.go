@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,7 +16,7 @@ import (
 // LinkPath is the route that ServeHTTP belongs to.
 const LinkPath = "/v1/peer-link"
 
-// maxName bounds names in handshakes and frames, in bytes.
+// maxName bounds names in handshakes, in bytes.
 const maxName = 256
 
 // Server answers other nodes' calls. *cache.Cache is one.
@@ -53,8 +55,46 @@ type Options struct {
 
 // Peers are the other nodes of the cluster, as this node knows and calls them.
 type Peers struct {
-	log  *slog.Logger
-	view atomic.Pointer[View]
+	log         *slog.Logger
+	dial        func(ctx context.Context, addr string) (net.Conn, error)
+	self        string
+	incarnation uint64
+	cluster     string
+	secret      string
+	ring        string // ringParameters
+	maxValue    int
+	epoch       time.Time // clock counts from here
+	others      map[string]*peer
+	ordered     []*peer // by id
+
+	view     atomic.Pointer[View] // written under mu
+	notReady atomic.Pointer[string]
+	handler  Handler // set by Start, before anything runs
+	started  int64   // clock of Start
+
+	abandoned                                        atomic.Int64
+	notOwner, passedOn, mismatches, refusals, doubts atomic.Uint64
+	brokenFrames                                     atomic.Uint64
+
+	running sync.WaitGroup // all goroutines; added to under mu, while ctx lives
+
+	// mu guards all below, and the circuits.
+	mu       sync.Mutex
+	ctx      context.Context // from Start to Close
+	cancel   context.CancelFunc
+	changed  chan struct{} // closed and replaced when a circuit or a link changes
+	outages  uint64        // of all members together
+	pending  int           // connections before their handshake
+	incoming []*incoming
+	ended    map[string]endedLinks // by member, about incoming links that have ended
+	causes   map[string]bool       // of refusals that have been logged
+}
+
+// endedLinks is how many answers were counted here and sent on links, now
+// ended, from one process of a member.
+type endedLinks struct {
+	incarnation uint64
+	settled     uint64
 }
 
 // New reads the list of members. It starts nothing: see Start.
@@ -69,10 +109,162 @@ func New(o Options) (*Peers, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	p := &Peers{log: o.Log}
-	p.view.Store(newView(o.Self.ID, members, o.Config, time.Now()))
+	p := &Peers{
+		log: o.Log, dial: o.Dial, self: o.Self.ID, incarnation: o.Self.Incarnation,
+		cluster: o.Config.Name, secret: o.Config.Secret, ring: ringParameters(o.Config),
+		maxValue: 8 << 20, epoch: time.Now(), others: map[string]*peer{},
+		changed: make(chan struct{}), ended: map[string]endedLinks{}, causes: map[string]bool{},
+	}
+	if o.MaxFrameValue > 0 {
+		p.maxValue = int(min(o.MaxFrameValue, 1<<30))
+	}
+	for p.incarnation == 0 {
+		p.incarnation = rand.Uint64()
+	}
+	view := newView(p.self, members, o.Config, p.epoch)
+	p.view.Store(view.with(p.self, func(m *ViewMember) { m.Incarnation = p.incarnation }))
+	for _, m := range members {
+		if m.ID != p.self {
+			pe := newPeer(p, m)
+			p.others[m.ID] = pe
+			p.ordered = append(p.ordered, pe)
+		}
+	}
 	return p, nil
+}
+
+// Start connects to the other members and lets their links in. Calls that come
+// over them go to h. It must be called once, before the other methods that call.
+func (p *Peers) Start(h Handler) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.handler = h
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	p.started = p.clock()
+	reason := ""
+	if len(p.ordered) > 0 {
+		reason = "starting"
+		p.running.Go(func() { p.monitor(p.ctx) })
+	}
+	p.notReady.Store(&reason)
+	for _, pe := range p.ordered {
+		pe.lost.Store(p.started)
+		p.running.Go(func() { pe.run(p.ctx) })
+	}
+}
+
+// Close ends all links and waits for everything that Start and ServeHTTP began.
+// It is safe to call twice, and without Start.
+func (p *Peers) Close() error {
+	p.mu.Lock()
+	if p.cancel != nil {
+		p.cancel()
+	}
+	p.mu.Unlock()
+	p.running.Wait()
+	return nil
 }
 
 // View is the current view.
 func (p *Peers) View() *View { return p.view.Load() }
+
+// clock is the time since New on the monotonic clock, in nanoseconds.
+func (p *Peers) clock() int64 { return int64(time.Since(p.epoch)) }
+
+// stamp appends the header of a frame from this node.
+func (p *Peers) stamp(b []byte, typ frameType, id uint64) []byte {
+	return appendHeader(b, typ, id, p.view.Load().Number, p.incarnation)
+}
+
+// attach notes a member's new link, or that it has none.
+func (p *Peers) attach(pe *peer, l *link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pe.link.Store(l)
+	p.changedLocked()
+}
+
+// knowIncarnation notes in the view which process a member is.
+func (p *Peers) knowIncarnation(id string, incarnation uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if v := p.view.Load(); v.member(id).Incarnation != incarnation {
+		p.view.Store(v.with(id, func(m *ViewMember) { m.Incarnation = incarnation }))
+	}
+}
+
+// hears are the members that this node has a link to and calls.
+func (p *Peers) hears() []string {
+	var ids []string
+	v := p.view.Load()
+	for _, pe := range p.ordered {
+		if pe.link.Load() != nil && v.member(pe.id).State == StateActive {
+			ids = append(ids, pe.id)
+		}
+	}
+	return ids
+}
+
+func (p *Peers) links() []*incoming {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]*incoming(nil), p.incoming...)
+}
+
+// addLink takes a link from another member in, and has this node connect to
+// that member now if it is not connected. The link that it returns, or nil, is
+// to be ended: it is one too many, or the node stops.
+func (p *Peers) addLink(in *incoming) (excess *incoming) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	same := 0
+	for _, other := range p.incoming {
+		if other.id == in.id {
+			if same++; excess == nil {
+				excess = other
+			}
+		}
+	}
+	if same < maxIncoming {
+		excess = nil
+	}
+	if p.ctx.Err() != nil {
+		excess = in
+	}
+	p.incoming = append(p.incoming, in)
+	if e := p.ended[in.id]; e.incarnation != in.incarnation {
+		p.ended[in.id] = endedLinks{incarnation: in.incarnation}
+	}
+	select {
+	case p.others[in.id].kick <- struct{}{}:
+	default:
+	}
+	return excess
+}
+
+// removeLink forgets a link that has ended, but not what was counted on it.
+func (p *Peers) removeLink(in *incoming) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, other := range p.incoming {
+		if other == in {
+			p.incoming = append(p.incoming[:i], p.incoming[i+1:]...)
+			break
+		}
+	}
+	if e := p.ended[in.id]; e.incarnation == in.incarnation {
+		e.settled += in.settled.Load()
+		p.ended[in.id] = e
+	}
+}
+
+// settledWith is how many answers were counted here on links, now ended, from
+// one process of a member.
+func (p *Peers) settledWith(id string, incarnation uint64) uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e := p.ended[id]; e.incarnation == incarnation {
+		return e.settled
+	}
+	return 0
+}

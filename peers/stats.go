@@ -48,3 +48,34 @@ type PeerStats struct {
 	// RTT is the 99th percentile of recent pings, in seconds.
 	RTT float64 `json:"rtt"`
 }
+
+// Stats is a copy of the counters.
+func (p *Peers) Stats() Stats {
+	s := Stats{
+		Abandoned: p.abandoned.Load(), NotOwner: p.notOwner.Load(), PassedOn: p.passedOn.Load(),
+		Mismatches: p.mismatches.Load(), Refused: p.refusals.Load(),
+		BrokenFrames: p.brokenFrames.Load(), Doubts: p.doubts.Load(),
+		Incoming: len(p.links()), Peers: make([]PeerStats, 0, len(p.ordered)),
+	}
+	for _, pe := range p.ordered {
+		s.Abandoned -= pe.lostAnswers()
+		s.Peers = append(s.Peers, pe.stats())
+	}
+	return s
+}
+
+func (pe *peer) stats() PeerStats {
+	s := PeerStats{ID: pe.id, Calls: pe.calls.Load(), Failed: pe.failed.Load()}
+	pe.p.mu.Lock()
+	c := pe.circuit
+	pe.p.mu.Unlock()
+	s.Open, s.Since, s.Reason, s.Outages = c.open, c.since, c.reason, c.outages
+	if l := pe.link.Load(); l != nil {
+		s.Connected = true
+		s.RTT = l.rtt.percentile99().Seconds()
+		l.mu.Lock()
+		s.InFlight = len(l.calls)
+		l.mu.Unlock()
+	}
+	return s
+}

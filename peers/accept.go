@@ -1,0 +1,161 @@
+package peers
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+)
+
+const (
+	upgradeName = "kring-link/1"
+	// maxPending bounds connections that have not made their handshake yet.
+	maxPending = 64
+	// maxIncoming bounds links from one member; a newer one ends the oldest.
+	maxIncoming = 4
+	// aliveWithin: a member whose link brought a frame this recently lives, so
+	// another process of the same id is an impostor, not its successor.
+	aliveWithin = time.Second
+)
+
+// ServeHTTP receives another node's link: it upgrades the connection, makes the
+// handshake and serves calls until the link ends or Close is called. The
+// request's context is of no account after the upgrade.
+func (p *Peers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet || !strings.EqualFold(r.Header.Get("Upgrade"), upgradeName) {
+		w.Header().Set("Connection", "Upgrade")
+		w.Header().Set("Upgrade", upgradeName)
+		http.Error(w, "this is the route of the peer link", http.StatusUpgradeRequired)
+		return
+	}
+	ctx, done := p.enter()
+	if ctx == nil {
+		http.Error(w, "no more peer links now", http.StatusServiceUnavailable)
+		return
+	}
+	defer p.running.Done()
+	defer done()
+	conn, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		p.log.Warn("peer link cannot be upgraded", slog.Any("error", err))
+		http.Error(w, "upgrade failed", http.StatusInternalServerError)
+		return
+	}
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	in, err := p.accept(conn, buffered.Reader)
+	done()
+	if err != nil {
+		conn.Close() // the error that counts is err
+		p.refusals.Add(1)
+		p.refusedOnce("handshake from another node", err)
+		return
+	}
+	in.run(ctx)
+}
+
+// enter admits one more connection before its handshake, until done; ctx is
+// nil if there are too many, or the node does not run. The connection's owner
+// is then waited for by Close.
+func (p *Peers) enter() (ctx context.Context, done func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ctx == nil || p.ctx.Err() != nil || p.pending >= maxPending {
+		return nil, nil
+	}
+	p.pending++
+	p.running.Add(1)
+	entered := true
+	return p.ctx, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if entered {
+			p.pending--
+		}
+		entered = false
+	}
+}
+
+func (p *Peers) accept(conn net.Conn, r *bufio.Reader) (*incoming, error) {
+	if err := conn.SetDeadline(time.Now().Add(handshakeTimeout)); err != nil {
+		return nil, fmt.Errorf("upgrade: %w", err)
+	}
+	_, err := fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", upgradeName)
+	if err != nil {
+		return nil, fmt.Errorf("upgrade: %w", err)
+	}
+	h, err := p.welcome(duplex{conn, r}, p.admit)
+	if err != nil {
+		return nil, err
+	}
+	if err := conn.SetDeadline(time.Time{}); err != nil {
+		return nil, fmt.Errorf("upgrade: %w", err)
+	}
+	p.compareViews(h)
+	return newIncoming(p, h, conn, r), nil
+}
+
+// admit refuses a second living process with the id of a member that this node
+// has a living link to: the address in the list decides who is the real one.
+func (p *Peers) admit(h *hello) error {
+	pe := p.others[h.id]
+	l := pe.link.Load()
+	if l == nil || l.incarnation == h.incarnation {
+		return nil
+	}
+	if open, _ := pe.state(); !open && time.Duration(p.clock()-l.heard.Load()) < aliveWithin {
+		return refuse("duplicate id %q: another process of this id lives at %s", h.id, pe.addr)
+	}
+	return nil
+}
+
+// retireOthers ends the links from processes with the id of a member that are
+// not the one that answers at its address.
+func (p *Peers) retireOthers(id string, incarnation uint64) {
+	for _, in := range p.links() {
+		if in.id == id && in.incarnation != incarnation {
+			in.w.close(refuse("another process of this id answers at its address"))
+		}
+	}
+}
+
+// compareViews notes a member whose list differs. The link works all the same:
+// "not owner" answers sort out the keys that the two place differently.
+func (p *Peers) compareViews(h *hello) {
+	if h.viewID == p.view.Load().ID {
+		return
+	}
+	p.mismatches.Add(1)
+	if p.once("mismatch " + h.id) {
+		p.log.Warn("peer has another list of members", slog.String("peer", h.id))
+	}
+}
+
+// refusedOnce logs why a handshake failed, once for each cause.
+func (p *Peers) refusedOnce(what string, err error) {
+	if !isRefusal(err) && !brokenFrames(err) {
+		p.log.Debug("handshake failed", slog.String("what", what), slog.Any("error", err))
+		return
+	}
+	if p.once(what + err.Error()) {
+		p.log.Error("peer link refused", slog.String("what", what), slog.Any("error", err))
+	}
+}
+
+// maxCauses bounds the memory of causes; those beyond are only counted.
+const maxCauses = 128
+
+// once says whether a cause is new.
+func (p *Peers) once(cause string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.causes[cause] || len(p.causes) >= maxCauses {
+		return false
+	}
+	p.causes[cause] = true
+	return true
+}

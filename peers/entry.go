@@ -1,0 +1,99 @@
+package peers
+
+import (
+	"encoding/binary"
+	"math"
+	"time"
+
+	"kring/cache"
+)
+
+const (
+	entryNegative = 1 << iota
+	entryNoStore
+	entryFlagsEnd
+)
+
+// appendEntry appends an entry, its value last. Its age travels as a duration:
+// nodes' clocks may differ.
+func appendEntry(b []byte, e *cache.Entry, now time.Time) []byte {
+	flags := byte(0)
+	if e.Negative {
+		flags |= entryNegative
+	}
+	if e.NoStore {
+		flags |= entryNoStore
+	}
+	b = append(b, flags)
+	b = appendString(b, e.ContentType)
+	b = appendString(b, e.ContentEncoding)
+	b = appendString(b, e.ETag)
+	b = appendString(b, e.LastModified)
+	b = appendString(b, e.OriginETag)
+	b = appendStrings(b, e.Tags)
+	b = binary.BigEndian.AppendUint64(b, e.Version.View)
+	b = binary.BigEndian.AppendUint64(b, e.Version.ViewID)
+	b = binary.BigEndian.AppendUint64(b, e.Version.Counter)
+	b = appendDuration(b, e.Age(now))
+	b = appendDuration(b, e.TTL)
+	b = appendDuration(b, e.StaleWhileRevalidate)
+	b = appendDuration(b, e.StaleIfError)
+	return appendValue(b, e.Value)
+}
+
+func (d *decoder) entry(maxValue int, now time.Time) (e *cache.Entry, total int) {
+	flags := d.byte()
+	if flags >= entryFlagsEnd {
+		d.fail("unknown flags of an entry")
+	}
+	e = &cache.Entry{
+		Negative: flags&entryNegative != 0, NoStore: flags&entryNoStore != 0,
+		ContentType: d.string(), ContentEncoding: d.string(), ETag: d.string(),
+		LastModified: d.string(), OriginETag: d.string(), Tags: d.strings(),
+		Version: cache.Version{View: d.uint64(), ViewID: d.uint64(), Counter: d.uint64()},
+		Born:    now.Add(-d.duration()), TTL: d.duration(),
+		StaleWhileRevalidate: d.duration(), StaleIfError: d.duration(),
+	}
+	e.Value, total = d.value(maxValue)
+	return e, total
+}
+
+func appendCopy(b []byte, c *cache.Copy, now time.Time) []byte {
+	b = appendString(b, c.Node)
+	b = appendString(b, c.Role)
+	b = appendString(b, c.Version)
+	b = binary.BigEndian.AppendUint64(b, math.Float64bits(c.Age))
+	b = binary.BigEndian.AppendUint64(b, math.Float64bits(c.TTL))
+	forever := byte(0)
+	if c.Forever {
+		forever = 1
+	}
+	b = append(b, forever)
+	if l := c.LastLoad; l != nil {
+		b = appendString(b, l.Endpoint)
+		b = appendDuration(b, now.Sub(l.At))
+		b = binary.BigEndian.AppendUint64(b, math.Float64bits(l.Millis))
+	}
+	return b
+}
+
+func (d *decoder) copy(lastLoad bool, now time.Time) *cache.Copy {
+	c := &cache.Copy{
+		Node: d.string(), Role: d.string(), Version: d.string(),
+		Age: d.float(), TTL: d.float(), Forever: d.byte() == 1,
+	}
+	if lastLoad {
+		c.LastLoad = &cache.LastLoad{Endpoint: d.string(), At: now.Add(-d.duration()), Millis: d.float()}
+	}
+	return c
+}
+
+// float reads a number that JSON can carry.
+func (d *decoder) float() float64 {
+	f := math.Float64frombits(d.uint64())
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		d.fail("not a number")
+		return 0
+	}
+	return f
+}

@@ -1,0 +1,250 @@
+package peers_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kring/cache"
+)
+
+func TestEachKeyIsAnsweredByItsOwnerThroughAnyNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, 3)
+		for i := range 30 {
+			key := fmt.Sprintf("key-%d", i)
+			owner := c.nodes[0].View().Ring.Get(key)
+			for _, n := range c.nodes {
+				a, err := n.get(t.Context(), key)
+				if err != nil || a.Node != owner || string(a.Entry.Value) != key {
+					t.Fatalf("%s at %s: %+v, %v", key, n.id, a, err)
+				}
+				if n.id != owner && (a.Kind != cache.KindPeer || a.OwnerKind != cache.KindLoad) {
+					t.Errorf("kinds %v, %v", a.Kind, a.OwnerKind)
+				}
+			}
+		}
+		c.checkBooks()
+	})
+}
+
+func TestBigValuesCrossTheLinkWholeAndDoNotBlockSmallOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, 2)
+		big := bytes.Repeat([]byte("0123456789abcdef"), 3<<16) // 3 MiB
+		c.nodes[1].on(func(_ context.Context, req *cache.Request) (cache.Answer, error) {
+			e := &cache.Entry{Value: big}
+			if req.Op == cache.OpPut {
+				if !bytes.Equal(req.Value, big) {
+					t.Error("a put's value arrived changed")
+				}
+				e.Value = nil
+			}
+			return cache.Answer{Kind: cache.KindHit, Entry: e}, nil
+		})
+		key := c.key(1)
+		a, err := c.nodes[0].get(t.Context(), key)
+		if err != nil || !bytes.Equal(a.Entry.Value, big) || cap(a.Entry.Value) != len(big) {
+			t.Errorf("got %d bytes in %d, %v", len(a.Entry.Value), cap(a.Entry.Value), err)
+		}
+		req := &cache.Request{Op: cache.OpPut, Key: cache.Key{Group: "g", Key: key}, Value: big, ID: 7}
+		if _, err := c.nodes[0].Forward(t.Context(), req); err != nil {
+			t.Error(err)
+		}
+		req.Value = make([]byte, 9<<20)
+		if _, err := c.nodes[0].Forward(t.Context(), req); !errors.Is(err, cache.ErrValueTooLarge) {
+			t.Errorf("9 MiB: %v", err)
+		}
+		c.nodes[1].on(func(context.Context, *cache.Request) (cache.Answer, error) {
+			return cache.Answer{Kind: cache.KindLoad, Entry: &cache.Entry{Value: make([]byte, 9<<20)}}, nil
+		})
+		if _, err := c.nodes[0].get(t.Context(), key); !errors.Is(err, cache.ErrOriginBadAnswer) {
+			t.Errorf("answer of 9 MiB: %v", err)
+		}
+		c.checkBooks()
+	})
+}
+
+func TestErrorsKeepTheirCodesAcrossNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, 2)
+		key := c.key(1)
+		for _, want := range []*cache.Error{
+			cache.ErrNotCached, cache.ErrOverloaded.With("too many loads"), cache.ErrOriginFailed.Because(errors.New("secret")),
+		} {
+			c.nodes[1].on(func(context.Context, *cache.Request) (cache.Answer, error) {
+				return cache.Answer{Kind: cache.KindRefused}, want
+			})
+			_, err := c.nodes[0].get(t.Context(), key)
+			var got *cache.Error
+			if !errors.Is(err, want) || !errors.As(err, &got) || got.Detail != want.Detail || got.Err != nil {
+				t.Errorf("%v became %v", want, err)
+			}
+		}
+		c.nodes[1].on(func(context.Context, *cache.Request) (cache.Answer, error) { panic("oh") })
+		if _, err := c.nodes[0].get(t.Context(), key); !errors.Is(err, cache.ErrInternal) {
+			t.Errorf("a panic became %v", err)
+		}
+		c.checkBooks()
+	})
+}
+
+func TestASlowLoadIsWaitedForToTheCallersOwnDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, 3)
+		key := c.key(1, 2)
+		c.nodes[1].on(func(ctx context.Context, _ *cache.Request) (cache.Answer, error) {
+			if d, ok := ctx.Deadline(); !ok || time.Until(d) > 8*time.Second {
+				t.Errorf("deadline %v, %v", d, ok)
+			}
+			select {
+			case <-time.After(5 * time.Second):
+				return cache.Answer{Kind: cache.KindLoad, Entry: &cache.Entry{}}, nil
+			case <-ctx.Done():
+				return cache.Answer{Kind: cache.KindJoined}, cache.ErrOriginTimeout
+			}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
+		defer cancel()
+		if _, err := c.nodes[0].get(ctx, key); err != nil {
+			t.Errorf("5 s of loading: %v", err)
+		}
+		ctx, cancel = context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		began := time.Now()
+		if _, err := c.nodes[0].get(ctx, key); !errors.Is(err, cache.ErrOriginTimeout) || time.Since(began) > 2100*time.Millisecond {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := c.nodes[0].Forward(ctx, &cache.Request{Op: cache.OpDelete, Key: cache.Key{Group: "g", Key: key}, ID: 1})
+		if !errors.Is(err, cache.ErrWriteUnconfirmed) {
+			t.Errorf("write: %v", err)
+		}
+		if n := c.nodes[2].times(key); n != 0 {
+			t.Errorf("a slow load was repeated elsewhere, %d times", n)
+		}
+		c.checkBooks()
+	})
+}
+
+func TestACallersCancelReachesTheOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, 2)
+		cancelled := make(chan error, 1)
+		c.nodes[1].on(func(ctx context.Context, _ *cache.Request) (cache.Answer, error) {
+			<-ctx.Done()
+			cancelled <- ctx.Err()
+			return cache.Answer{}, ctx.Err()
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(100*time.Millisecond, cancel)
+		if _, err := c.nodes[0].get(ctx, c.key(1)); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		if err := <-cancelled; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		c.checkBooks()
+	})
+}
+
+func TestADeadOwnersKeysAreAnsweredByTheNextOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, 3)
+		key := c.key(0, 1, 2)
+		if _, err := c.nodes[2].get(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+		c.nodes[0].kill()
+		for range 5 {
+			for _, n := range c.nodes[1:] {
+				a, err := n.get(t.Context(), key)
+				if err != nil || a.Node != "n1" {
+					t.Fatalf("at %s: %+v, %v", n.id, a, err)
+				}
+			}
+		}
+		if n := c.nodes[2].times(key); n != 0 {
+			t.Errorf("%d loads at a node that is not the next owner", n)
+		}
+		term, self := c.nodes[1].Acts(key)
+		if !self || term == 0 {
+			t.Errorf("term %d, self %v", term, self)
+		}
+	})
+}
+
+func TestAHungOwnerCostsOneShortWaitAndIsBackAfterwards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, 3)
+		key := c.key(0, 1, 2)
+		c.nodes[0].pause()
+		began := time.Now()
+		a, err := c.nodes[2].get(t.Context(), key)
+		if waited := time.Since(began); err != nil || a.Node != "n1" || waited > 700*time.Millisecond {
+			t.Errorf("after %v: %+v, %v", waited, a, err)
+		}
+		began = time.Now()
+		if _, err := c.nodes[2].get(t.Context(), key); err != nil || time.Since(began) > 10*time.Millisecond {
+			t.Errorf("the second one waited, too: %v, %v", time.Since(began), err)
+		}
+		first, _ := c.nodes[1].Acts(key)
+		c.nodes[0].resume()
+		began = time.Now()
+		await(t, "owner back", func() bool { a, err := c.nodes[2].get(t.Context(), key); return err == nil && a.Node == "n0" })
+		await(t, "owner back everywhere", func() bool { _, self := c.nodes[1].Acts(key); return !self })
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("back after %v", took)
+		}
+		c.checkBooks()
+
+		c.nodes[0].pause()
+		await(t, "owner out again", func() bool { _, self := c.nodes[1].Acts(key); return self })
+		if second, _ := c.nodes[1].Acts(key); first == 0 || second == first {
+			t.Errorf("terms of two outages: %d, %d", first, second)
+		}
+		c.nodes[0].resume()
+	})
+}
+
+func TestABrokenLinkBetweenTwoNodesIsBridgedByAThird(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, 3)
+		key := c.key(0, 1, 2)
+		c.net.Hold("n2:1", "n0:1")
+		c.net.Hold("n0:1", "n2:1")
+		for range 3 {
+			if a, err := c.nodes[2].get(t.Context(), key); err != nil || a.Node != "n0" {
+				t.Fatalf("%+v, %v", a, err)
+			}
+		}
+		if n := c.nodes[1].Stats().PassedOn; n == 0 {
+			t.Error("nothing was passed on")
+		}
+		c.net.Release("n2:1", "n0:1")
+		c.net.Release("n0:1", "n2:1")
+		c.checkBooks()
+	})
+}
+
+func TestAnswersLostWithTheirLinkAreSettledByTheNextOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, 2)
+		key := c.key(1)
+		c.net.Hold("n1:1", "n0:1") // answers are written, and lost when the link breaks
+		done := make(chan error)
+		go func() { _, err := c.nodes[0].get(t.Context(), key); done <- err }()
+		synctest.Wait()
+		c.net.Break("n0:1", "n1:1")
+		c.net.Release("n1:1", "n0:1")
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		c.checkBooks()
+	})
+}

@@ -1,0 +1,322 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"kring/cache"
+)
+
+// maxCalls is how many calls without a final answer one link may carry.
+const maxCalls = 1024
+
+// errSilent fails a call on a link that brought no frame for too long.
+var errSilent = errors.New("silence")
+
+// link is this node's own link to another member, for its calls.
+type link struct {
+	pe          *peer
+	conn        net.Conn
+	reader      frameReader
+	w           *writer
+	incarnation uint64 // theirs
+	maxValue    int    // they take no longer one
+
+	slots chan struct{} // a token for each call without a final answer
+	rtt   rtt
+
+	heard        atomic.Int64  // Peers.clock of the last frame
+	counted      atomic.Uint64 // counted answers to gets that came
+	hearsUs      atomic.Bool   // what the last pong said
+	answeredPing atomic.Bool   // a pong came since the monitor looked
+
+	// mu guards all below.
+	mu      sync.Mutex
+	calls   map[uint64]*call
+	last    uint64 // id of the newest call
+	waiting int    // calls that somebody waits for
+	busy    int64  // Peers.clock when waiting rose from 0
+	err     error
+
+	// Of the monitor alone:
+	nextPing, lastPing int64
+	asked              int64 // when the oldest unanswered ping was sent; 0: none
+}
+
+// call is one request on a link, until its final answer or the link's end.
+type call struct {
+	l       *link
+	id      uint64
+	req     *request
+	isGet   bool
+	done    chan struct{} // closed when reply or err is there
+	reply   reply
+	err     error
+	left    bool // nobody waits; guarded by link.mu
+	partial assembly
+}
+
+func (c *call) requestID() uint64 { return c.id }
+func (c *call) written(bool)      {} // the reader sees a link's end, too
+
+func (c *call) appendTo(b []byte) []byte {
+	start := len(b)
+	b = c.l.w.stamp(b, frameCall, c.id)
+	return endFrame(appendRequest(b, c.req), start, 0)
+}
+
+func (c *call) bulk() []byte {
+	if c.req.Op == cache.OpPut && len(c.req.Value) > chunkLen {
+		return c.req.Value
+	}
+	return nil
+}
+
+// call makes one call and waits for its final answer. Without one it returns
+// errSilent, or an error that is errLinkClosed, or ctx's.
+func (l *link) call(ctx context.Context, req *request) (reply, error) {
+	if len(req.Value) > l.maxValue {
+		return reply{}, cache.ErrValueTooLarge
+	}
+	select {
+	case l.slots <- struct{}{}:
+	default:
+		if err := l.queue(ctx); err != nil {
+			return reply{}, err
+		}
+	}
+	c := &call{l: l, req: req, isGet: req.Op == cache.OpGet, done: make(chan struct{})}
+	if err := l.register(c); err != nil {
+		return reply{}, err
+	}
+	if err := l.w.send(ctx, c, c.done); err != nil {
+		l.finish(c.id)
+		switch {
+		case errors.Is(err, errFrameSize):
+			return reply{}, cache.ErrKeyTooLong.Because(err)
+		case errors.Is(err, errStopped):
+			return reply{}, c.err
+		case ctx.Err() != nil:
+			return reply{}, crowded(ctx)
+		}
+		return reply{}, err
+	}
+	select {
+	case <-c.done:
+	case <-ctx.Done():
+		l.leave(c, ctx.Err())
+	}
+	if c.err != nil {
+		return reply{}, c.err // the reader may be writing to c.reply
+	}
+	return c.reply, nil
+}
+
+// queue waits for a slot until ctx ends or the member is no longer called.
+func (l *link) queue(ctx context.Context) error {
+	for {
+		open, changed := l.pe.state()
+		if open {
+			return errSilent
+		}
+		select {
+		case l.slots <- struct{}{}:
+			return nil
+		case <-changed:
+		case <-ctx.Done():
+			return crowded(ctx)
+		}
+	}
+}
+
+// crowded is the error of a call whose time ran out in a queue.
+func crowded(ctx context.Context) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return ctx.Err()
+	}
+	return cache.ErrOverloaded.Because(errors.New("too much on the link to the owner"))
+}
+
+func (l *link) register(c *call) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		<-l.slots
+		return l.err
+	}
+	l.last++
+	c.id = l.last
+	l.calls[c.id] = c
+	if l.waiting == 0 {
+		l.busy = l.pe.p.clock()
+	}
+	l.waiting++
+	return nil
+}
+
+// leave ends the waiting for a call, whose final answer still counts when it
+// comes. If that came first, it stands.
+func (l *link) leave(c *call, err error) {
+	l.mu.Lock()
+	if l.calls[c.id] != c || c.left {
+		l.mu.Unlock()
+		<-c.done // somebody is just about to close it, or has
+		return
+	}
+	l.leaveLocked(c, err)
+	l.mu.Unlock()
+	l.w.order(frameCancel, c.id)
+}
+
+func (l *link) leaveLocked(c *call, err error) {
+	c.left, c.err = true, err
+	l.waiting--
+	close(c.done)
+}
+
+// silent fails all calls: the member is taken for hung. Their answers may come
+// yet, and settle the books.
+func (l *link) silent() {
+	l.mu.Lock()
+	var left []uint64
+	for id, c := range l.calls {
+		if !c.left {
+			l.leaveLocked(c, errSilent)
+			left = append(left, id)
+		}
+	}
+	l.mu.Unlock()
+	for _, id := range left {
+		l.w.order(frameCancel, id)
+	}
+}
+
+// find returns the call with an id, or nil.
+func (l *link) find(id uint64) *call {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.calls[id]
+}
+
+// finish takes a call off the link and says whether somebody waits for it.
+func (l *link) finish(id uint64) (c *call, waits bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c = l.calls[id]
+	if c == nil {
+		return nil, false
+	}
+	delete(l.calls, id)
+	<-l.slots
+	if !c.left {
+		l.waiting--
+	}
+	return c, !c.left
+}
+
+// run reads until the link ends, and says why it did.
+func (l *link) run() error {
+	var writing sync.WaitGroup
+	writing.Go(l.w.run)
+	err := l.read()
+	l.w.close(errLinkClosed)
+	writing.Wait()
+
+	l.mu.Lock()
+	l.err = errLinkClosed
+	for id, c := range l.calls {
+		if !c.left {
+			l.leaveLocked(c, errLinkClosed)
+		}
+		delete(l.calls, id)
+		<-l.slots
+	}
+	l.mu.Unlock()
+	return err
+}
+
+func (l *link) read() error {
+	p := l.pe.p
+	for {
+		h, err := l.reader.header()
+		if err != nil {
+			return err
+		}
+		l.heard.Store(p.clock())
+		if h.incarnation != l.incarnation {
+			return errBadFrame
+		}
+		switch h.typ {
+		case frameAnswer:
+			err = l.reader.body(h, func(b []byte) error { return l.answered(h.id, b) })
+		case frameChunk:
+			err = l.chunk(h)
+		case framePong:
+			err = l.reader.body(h, l.pong)
+		case frameLoading:
+		default:
+			return errBadFrame
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (l *link) answered(id uint64, b []byte) error {
+	c := l.find(id)
+	if c == nil || c.partial.total != 0 {
+		return errBadFrame
+	}
+	r, total, err := parseReply(b, l.pe.p.maxValue, time.Now())
+	if err != nil {
+		return err
+	}
+	c.reply = r
+	if total > chunkLen {
+		c.partial.total = total
+		return nil
+	}
+	l.final(c)
+	return nil
+}
+
+func (l *link) chunk(h header) error {
+	c := l.find(h.id)
+	if c == nil || c.partial.total == 0 {
+		return errBadFrame
+	}
+	if err := c.partial.read(l.reader.r, h.body); err != nil {
+		return err
+	}
+	if c.partial.missing() == 0 {
+		c.reply.answer.Entry.Value = c.partial.value
+		l.final(c)
+	}
+	return nil
+}
+
+// final hands a complete answer to who waits for it, and keeps the books of
+// one that came too late.
+func (l *link) final(c *call) {
+	_, waits := l.finish(c.id)
+	counted := c.reply.counted && c.isGet
+	if counted {
+		l.counted.Add(1)
+	}
+	if waits {
+		close(c.done)
+	} else if counted {
+		l.pe.p.abandoned.Add(-1)
+	}
+}
+
+// brokenFrames says whether a link ended because of what it carried.
+func brokenFrames(err error) bool {
+	return errors.Is(err, errBadFrame) || errors.Is(err, io.ErrNoProgress)
+}

@@ -1,0 +1,84 @@
+package peers
+
+import (
+	"encoding/binary"
+	"slices"
+	"sync"
+	"time"
+)
+
+// pong is the body of the answer to a ping.
+type pong struct {
+	sent    uint64 // the ping's body
+	settled uint64 // see incoming.settled: counted answers on links that have ended
+	hearsUs bool   // the reader of the pong is among the members that its sender hears
+}
+
+// appendPong appends a pong whose sender hears the members in hears.
+func appendPong(b []byte, sent, settled uint64, hears []string) []byte {
+	b = binary.BigEndian.AppendUint64(b, sent)
+	b = binary.BigEndian.AppendUint64(b, settled)
+	return appendStrings(b, hears)
+}
+
+func parsePong(b []byte, self string) (pong, error) {
+	d := decoder{b: b}
+	g := pong{sent: d.uint64(), settled: d.uint64()}
+	for range d.length(len(d.b)) {
+		if string(d.bytes()) == self {
+			g.hearsUs = true
+		}
+		if d.err != nil {
+			break
+		}
+	}
+	return g, d.end()
+}
+
+// pong takes the answer to a ping: the member is alive.
+func (l *link) pong(b []byte) error {
+	p := l.pe.p
+	g, err := parsePong(b, p.self)
+	if err != nil {
+		return err
+	}
+	l.hearsUs.Store(g.hearsUs)
+	if open, _ := l.pe.state(); !open {
+		// While it was silent, old pings waited: their times say nothing.
+		l.rtt.add(time.Duration(p.clock() - int64(g.sent)))
+	}
+	l.pe.settle(g.settled)
+	p.closeCircuit(l.pe)
+	l.answeredPing.Store(true)
+	return nil
+}
+
+func (l *link) ping(now int64) {
+	l.w.urgent(framePing, func(b []byte) []byte { return binary.BigEndian.AppendUint64(b, uint64(now)) })
+}
+
+// rtt knows the recent round-trip times of a link's pings.
+type rtt struct {
+	mu      sync.Mutex // guards all below
+	samples [128]time.Duration
+	n       int // how many were added, ever
+	p99     time.Duration
+}
+
+func (r *rtt) add(sample time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.samples[r.n%len(r.samples)] = sample
+	r.n++
+	have := min(r.n, len(r.samples))
+	sorted := r.samples
+	slices.Sort(sorted[:have])
+	r.p99 = sorted[have-1-have/100]
+}
+
+// percentile99 is 0 without a sample.
+func (r *rtt) percentile99() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.p99
+}

@@ -1,0 +1,252 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+)
+
+// maxUnsent is how many bytes may wait on one link. Above it, senders wait;
+// one value of any size is let in below it.
+const maxUnsent = 4 << 20
+
+// maxControl bounds what never waits: pings, pongs, loading and cancel frames.
+const maxControl = 1 << 20
+
+var (
+	errLinkClosed = errors.New("link closed")
+	errStopped    = errors.New("no longer wanted")
+	errTooMuch    = errors.New("the other side reads nothing")
+	errFrameSize  = errors.New("the key and what belongs to it do not fit in a frame")
+)
+
+// outgoing is a frame to be sent, and the big value that follows it.
+type outgoing interface {
+	requestID() uint64
+	// appendTo appends the frame. It is called under the writer's lock.
+	appendTo(b []byte) []byte
+	// bulk is a value that follows in chunks, or nil.
+	bulk() []byte
+	// written is called once, when the last byte was written to the
+	// connection, or when that has become impossible; never under a lock.
+	// It is not called if send failed.
+	written(ok bool)
+}
+
+// writer is the sending half of a link. Whatever is queued while a write is
+// under way goes out with the next one. Big values go in chunks, in turn, one
+// between two batches.
+type writer struct {
+	conn  net.Conn
+	stamp func(b []byte, typ frameType, id uint64) []byte // appends a header
+
+	// mu guards all below.
+	mu      sync.Mutex
+	control []byte     // goes first
+	batch   []byte     // frames in order
+	queued  []outgoing // those whose last byte is in batch
+	streams []stream   // big values under way
+	unsent  int        // bytes of batch and streams, and of the write under way
+	room    chan struct{}
+	err     error // why nothing can be sent any more
+
+	wake chan struct{} // one token: there may be something to write
+}
+
+type stream struct {
+	of   outgoing
+	rest []byte
+}
+
+func newWriter(conn net.Conn, stamp func([]byte, frameType, uint64) []byte) *writer {
+	return &writer{conn: conn, stamp: stamp, wake: make(chan struct{}, 1)}
+}
+
+// send queues a frame. While too much is unsent it waits until ctx ends or
+// stop is closed (errStopped).
+func (w *writer) send(ctx context.Context, o outgoing, stop <-chan struct{}) error {
+	for {
+		w.mu.Lock()
+		if w.err != nil {
+			w.mu.Unlock()
+			return w.err
+		}
+		if w.unsent < maxUnsent {
+			err := w.queueLocked(o)
+			w.mu.Unlock()
+			if err == nil {
+				w.signal()
+			}
+			return err
+		}
+		if w.room == nil {
+			w.room = make(chan struct{})
+		}
+		room := w.room
+		w.mu.Unlock()
+		select {
+		case <-room:
+		case <-stop:
+			return errStopped
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (w *writer) queueLocked(o outgoing) error {
+	before := len(w.batch)
+	w.batch = o.appendTo(w.batch)
+	bulk := o.bulk()
+	size := len(w.batch) - before
+	if size > headerLen+maxMeta+chunkLen || (bulk != nil && size > headerLen+maxMeta) {
+		w.batch = w.batch[:before]
+		return errFrameSize
+	}
+	w.unsent += size + len(bulk)
+	if bulk != nil {
+		w.streams = append(w.streams, stream{o, bulk})
+	} else {
+		w.queued = append(w.queued, o)
+	}
+	return nil
+}
+
+// order queues a frame without a body behind those that are queued already:
+// loading and cancel. It never waits.
+func (w *writer) order(typ frameType, id uint64) {
+	w.mu.Lock()
+	before := len(w.batch)
+	w.batch = endFrame(w.stamp(w.batch, typ, id), before, 0)
+	w.unsent += len(w.batch) - before
+	tooMuch := len(w.batch) > maxUnsent+maxControl
+	w.mu.Unlock()
+	if tooMuch {
+		w.close(errTooMuch)
+		return
+	}
+	w.signal()
+}
+
+// urgent queues a ping or a pong before everything else. It never waits.
+func (w *writer) urgent(typ frameType, body func(b []byte) []byte) {
+	w.mu.Lock()
+	before := len(w.control)
+	w.control = endFrame(body(w.stamp(w.control, typ, 0)), before, 0)
+	tooMuch := len(w.control) > maxControl
+	w.mu.Unlock()
+	if tooMuch {
+		w.close(errTooMuch)
+		return
+	}
+	w.signal()
+}
+
+func (w *writer) signal() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run writes until the writer is closed, and then tells all frames that did
+// not make it.
+func (w *writer) run() {
+	defer w.abandon()
+	var control, batch []byte
+	var queued []outgoing
+	for range w.wake {
+		for {
+			w.mu.Lock()
+			if w.err != nil {
+				w.mu.Unlock()
+				return
+			}
+			control, w.control = w.control, control[:0]
+			batch, w.batch = w.batch, batch[:0]
+			queued, w.queued = w.queued, queued[:0]
+			size := len(batch)
+			var chunk []byte
+			if len(w.streams) > 0 {
+				s := w.streams[0]
+				w.streams = w.streams[1:]
+				chunk = s.rest[:min(len(s.rest), chunkLen)]
+				start := len(batch)
+				batch = endFrame(w.stamp(batch, frameChunk, s.of.requestID()), start, len(chunk))
+				if s.rest = s.rest[len(chunk):]; len(s.rest) > 0 {
+					w.streams = append(w.streams, s)
+				} else {
+					queued = append(queued, s.of)
+				}
+				size += len(chunk)
+			}
+			w.mu.Unlock()
+			if len(control)+len(batch) == 0 {
+				break
+			}
+			err := w.write(control, batch, chunk)
+			for i, o := range queued {
+				o.written(err == nil)
+				queued[i] = nil
+			}
+			if err != nil {
+				w.close(err)
+				return
+			}
+			w.sent(size)
+			if cap(batch) > 4*chunkLen { // a burst is over: give its room back
+				batch = nil
+			}
+		}
+	}
+}
+
+func (w *writer) write(control, batch, chunk []byte) error {
+	if len(control) == 0 && len(chunk) == 0 {
+		_, err := w.conn.Write(batch)
+		return err
+	}
+	parts := net.Buffers{control, batch, chunk}
+	_, err := parts.WriteTo(w.conn)
+	return err
+}
+
+func (w *writer) sent(size int) {
+	w.mu.Lock()
+	w.unsent -= size
+	if w.room != nil && w.unsent < maxUnsent {
+		close(w.room)
+		w.room = nil
+	}
+	w.mu.Unlock()
+}
+
+// close ends the writer and its connection; it is safe to call twice.
+func (w *writer) close(err error) {
+	w.mu.Lock()
+	if w.err == nil {
+		w.err = err
+	}
+	if w.room != nil {
+		close(w.room)
+		w.room = nil
+	}
+	w.mu.Unlock()
+	w.conn.Close() // its error says nothing that the reader will not say
+	w.signal()
+}
+
+// abandon tells what was queued when the writer ended. Nothing is queued later.
+func (w *writer) abandon() {
+	w.mu.Lock()
+	lost := w.queued
+	for _, s := range w.streams {
+		lost = append(lost, s.of)
+	}
+	w.queued, w.streams, w.batch, w.control = nil, nil, nil, nil
+	w.mu.Unlock()
+	for _, o := range lost {
+		o.written(false)
+	}
+}
