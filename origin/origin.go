@@ -2,8 +2,12 @@ package origin
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/url"
 
 	"kring/balance"
 	"kring/cache"
@@ -16,40 +20,121 @@ type Options struct {
 	// Dial connects to endpoints; nil: a net.Dialer.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	Log  *slog.Logger
-	// Node is this node's id, Version the program's; both are told to origins.
+	// Node and Version, of this node and of the program, go into User-Agent:
+	// "kring/VERSION (NODE)". Both may be empty.
 	Node    string
 	Version string
 }
 
 // Origin loads through one pool.
 type Origin struct {
-	pool *balance.Pool
-	log  *slog.Logger
+	pool    *balance.Pool
+	client  *client
+	header  header
+	maxBody int64
+	slots   chan struct{} // one for each load under way
+	budget  *budget
+	log     *slog.Logger
 }
 
-// New makes an origin and starts the probes of its pool, if it has any. Close
-// the pool first, then the origin.
+// New makes an origin, and starts the probes of its pool if it has any; the
+// pool's Close ends them. Errors name the field and the value.
 func New(o Options) (*Origin, error) {
-	return &Origin{pool: o.Pool, log: o.Log}, nil
+	if o.Pool == nil {
+		return nil, errors.New("origin without a pool")
+	}
+	cfg := &o.Config
+	if err := cfg.Validate(o.Pool.Name()); err != nil {
+		return nil, err
+	}
+	agent := "kring"
+	if o.Version != "" {
+		agent += "/" + o.Version
+	}
+	if o.Node != "" {
+		agent += " (" + o.Node + ")"
+	}
+	head, err := cfg.readHeader(o.Pool.Name(), agent)
+	if err != nil {
+		return nil, err
+	}
+	secure, err := cfg.readCA(o.Pool.Name())
+	if err != nil {
+		return nil, err
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Dial == nil {
+		o.Dial = new(net.Dialer).DialContext
+	}
+	origin := &Origin{
+		pool: o.Pool, header: head, maxBody: cfg.MaxBodyBytes, log: o.Log,
+		slots:  make(chan struct{}, cfg.MaxLoads),
+		budget: newBudget(cfg.RetryBudget),
+		client: &client{dial: o.Dial, tls: secure, most: cfg.MaxLoads, idle: map[string][]*conn{}},
+	}
+	o.Pool.StartProbes(origin.probe)
+	return origin, nil
 }
 
 // Close closes idle connections. Loads that are under way end as they do.
-func (o *Origin) Close() error { return nil }
+func (o *Origin) Close() error {
+	o.client.close()
+	return nil
+}
+
+// probe asks an endpoint whether it is well: any 2xx says so.
+func (o *Origin) probe(ctx context.Context, where string) error {
+	u, err := url.Parse(where)
+	if err != nil {
+		return fmt.Errorf("probe: %w", err)
+	}
+	target := u.RequestURI()
+	u.Path, u.RawPath, u.RawQuery = "", "", ""
+	request, _ := o.request(u, target, nil)
+	a, _, err := o.client.exchange(ctx, u, request)
+	if err != nil {
+		return fmt.Errorf("probe: %w", err)
+	}
+	// Probes are rare: their connections are not kept.
+	defer a.abandon()
+	if a.StatusCode < 200 || a.StatusCode > 299 {
+		return fmt.Errorf("probe: %s", http.StatusText(a.StatusCode))
+	}
+	return nil
+}
 
 // Group is a cache.Loader of the keys of one group. The path is a template as
-// in the configuration: "/docs/{key}".
-func (o *Origin) Group(path string) (*Group, error) { return &Group{origin: o}, nil }
+// in the configuration: "/docs/{key}", "/raw/{+key}", "/search?q={key}".
+func (o *Origin) Group(path string) (*Group, error) {
+	t, err := parseTemplate(path)
+	if err != nil {
+		return nil, err
+	}
+	return &Group{origin: o, path: t}, nil
+}
 
 // Group loads the keys of one group.
 type Group struct {
 	origin *Origin
+	path   *template
 }
 
 // CheckKey refuses keys that cannot be asked for: those that would make a dot
 // segment of the URL's path.
-func (g *Group) CheckKey(key string) error { return nil }
+func (g *Group) CheckKey(key string) error { return g.path.check(key) }
 
-// Load asks the origin for a key.
+// Load asks the origin for a key, at two endpoints at most. Its errors are
+// those of package cache:
+//
+//   - ErrBadKey, ErrOverloaded, ErrNoEligibleEndpoint: nothing was sent;
+//   - ErrOriginFailed: refused, closed, 5xx, any other status;
+//   - ErrOriginBadAnswer: an answer that is not whole, too long or unasked for;
+//   - ErrOriginTimeout.
 func (g *Group) Load(ctx context.Context, l *cache.Load) (cache.Loaded, error) {
-	return cache.Loaded{}, cache.ErrOriginFailed.With("no endpoint was asked")
+	if err := g.CheckKey(l.Key.Key); err != nil {
+		return cache.Loaded{}, err
+	}
+	return g.origin.load(ctx, g.path, l)
 }

@@ -1,0 +1,304 @@
+package origin_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"kring/balance"
+	"kring/cache"
+	"kring/origin"
+)
+
+func TestValue(t *testing.T) {
+	srv := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		h := w.Header()
+		h.Set("Content-Type", "text/plain; charset=utf-8")
+		h.Set("Content-Encoding", "gzip") // and yet no gzip: never decoded
+		h.Set("ETag", `W/"v1"`)
+		h.Set("Last-Modified", "Mon, 02 Jan 2006 15:04:05 GMT")
+		h.Add("Cache-Tag", "red, blue,,red")
+		h.Add("Surrogate-Key", "green  blue")
+		h.Set("Set-Cookie", "a=b")
+		h.Set("Cache-Control", "max-age=60, stale-if-error=5")
+		h.Set("Age", "7")
+		h.Set("X-Other", "x")
+		fmt.Fprint(w, "not gzip")
+	})
+	s := start(t, "/{key}", []string{srv.URL})
+	r := s.load(t, "k", nil)
+	r.mustBe(t, "not gzip")
+	if cap(r.Entry.Value) != len(r.Entry.Value) {
+		t.Errorf("the value has room for %d bytes and %d in it", cap(r.Entry.Value), len(r.Entry.Value))
+	}
+	r.Entry.Value = nil
+	if want := (cache.Entry{
+		ContentType: "text/plain; charset=utf-8", ContentEncoding: "gzip", OriginETag: `W/"v1"`,
+		LastModified: "Mon, 02 Jan 2006 15:04:05 GMT", Tags: []string{"red", "blue", "green"},
+	}); !reflect.DeepEqual(*r.Entry, want) {
+		t.Errorf("entry %+v, want %+v", *r.Entry, want)
+	}
+	if r.Status != 200 || r.Endpoint != "a" || r.NotModified || r.sent != 1 ||
+		r.Freshness.TTL != time.Minute || r.Freshness.StaleIfError != 5*time.Second || r.Freshness.Age != 7*time.Second {
+		t.Errorf("loaded %+v, sent %d", r.Loaded, r.sent)
+	}
+}
+
+func TestSizes(t *testing.T) {
+	const most = 300_000
+	body := strings.Repeat("0123456789", most/10+1)
+	chunked := false
+	srv := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		var n int
+		fmt.Sscan(r.URL.Path[1:], &n)
+		if chunked {
+			w.(http.Flusher).Flush()
+		} else {
+			w.Header().Set("Content-Length", fmt.Sprint(n))
+		}
+		fmt.Fprint(w, body[:n])
+	})
+	s := start(t, "/{key}", []string{srv.URL}, ejectAtOnce, func(_ *balance.Config, o *origin.Options) { o.Config.MaxBodyBytes = most })
+	for _, chunked = range []bool{false, true} {
+		for _, n := range []int{0, 1, 4095, 4096, 65535, 65536, 65537, 131072, 200000, most - 1, most} {
+			r := s.load(t, fmt.Sprint(n), nil)
+			r.mustBe(t, body[:n])
+			if cap(r.Entry.Value) != n {
+				t.Errorf("%d bytes in room for %d", n, cap(r.Entry.Value))
+			}
+		}
+		r := s.load(t, fmt.Sprint(most+1), nil)
+		r.mustFail(t, cache.ErrOriginBadAnswer)
+		if r.sent != 1 || !s.healthy("a") {
+			t.Errorf("a value that is too long: sent %d, endpoint healthy %v; want 1, and the endpoint not blamed", r.sent, s.healthy("a"))
+		}
+	}
+}
+
+func TestStatuses(t *testing.T) {
+	for _, tt := range []struct {
+		status   int
+		err      *cache.Error // nil: negative
+		blamed   bool
+		previous *cache.Entry
+	}{
+		{404, nil, false, nil},
+		{410, nil, false, nil},
+		{404, nil, false, &cache.Entry{OriginETag: `"v1"`}},
+		{201, cache.ErrOriginFailed, false, nil},
+		{204, cache.ErrOriginFailed, false, nil},
+		{206, cache.ErrOriginBadAnswer, true, nil},
+		{301, cache.ErrOriginFailed, false, nil},
+		{302, cache.ErrOriginFailed, false, nil},
+		{307, cache.ErrOriginFailed, false, nil},
+		{304, cache.ErrOriginBadAnswer, true, nil}, // nobody asked for it
+		{304, cache.ErrOriginBadAnswer, true, &cache.Entry{}},
+		{304, cache.ErrOriginBadAnswer, true, &cache.Entry{Negative: true, OriginETag: `"v1"`}},
+		{400, cache.ErrOriginFailed, false, nil},
+		{401, cache.ErrOriginFailed, false, nil},
+		{403, cache.ErrOriginFailed, false, nil},
+		{429, cache.ErrOriginFailed, false, nil},
+		{500, cache.ErrOriginFailed, true, nil},
+		{502, cache.ErrOriginFailed, true, nil},
+		{503, cache.ErrOriginFailed, true, nil},
+		{599, cache.ErrOriginFailed, true, nil},
+	} {
+		t.Run(fmt.Sprint(tt.status), func(t *testing.T) {
+			internal := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") })
+			srv := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Location", internal.URL)
+				w.WriteHeader(tt.status)
+				if tt.status >= 300 && tt.status != 304 {
+					fmt.Fprint(w, "never a value")
+				}
+			})
+			s := start(t, "/{key}", []string{srv.URL}, ejectAtOnce)
+			r := s.load(t, "k", tt.previous)
+			if tt.err != nil {
+				r.mustFail(t, tt.err)
+			} else if r.err != nil || !r.Entry.Negative || len(r.Entry.Value) != 0 || r.Status != tt.status {
+				t.Errorf("loaded %+v, %v; want a negative entry", r.Loaded, r.err)
+			}
+			if r.sent != 1 || s.healthy("a") == tt.blamed {
+				t.Errorf("sent %d, endpoint healthy %v; want 1, %v", r.sent, s.healthy("a"), !tt.blamed)
+			}
+		})
+	}
+}
+
+func TestConditionalLoads(t *testing.T) {
+	for _, tt := range []struct {
+		name               string
+		previous           cache.Entry
+		wantTag, wantSince string
+	}{
+		{"tag", cache.Entry{OriginETag: `"v1"`}, `"v1"`, ""},
+		{"weak tag", cache.Entry{OriginETag: `W/"v1"`, ETag: `"of the content"`}, `W/"v1"`, ""},
+		{"time", cache.Entry{LastModified: "Mon, 02 Jan 2006 15:04:05 GMT"}, "", "Mon, 02 Jan 2006 15:04:05 GMT"},
+		{"both", cache.Entry{OriginETag: `"v1"`, LastModified: "Mon, 02 Jan 2006 15:04:05 GMT"}, `"v1"`, "Mon, 02 Jan 2006 15:04:05 GMT"},
+		{"one is no header", cache.Entry{OriginETag: "\"v\r\nX: y\"", LastModified: "Mon, 02 Jan 2006 15:04:05 GMT"}, "", "Mon, 02 Jan 2006 15:04:05 GMT"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			seen := make(chan http.Header, 2)
+			srv := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				seen <- r.Header
+				w.Header().Set("Cache-Control", "max-age=9")
+				if r.URL.Path == "/new" {
+					fmt.Fprint(w, "new")
+					return
+				}
+				w.WriteHeader(http.StatusNotModified)
+			})
+			s := start(t, "/{key}", []string{srv.URL})
+			r := s.load(t, "k", &tt.previous)
+			if r.err != nil || !r.NotModified || r.Entry != nil || r.Status != 304 || r.sent != 1 || r.Freshness.TTL != 9*time.Second {
+				t.Errorf("loaded %+v, %v", r.Loaded, r.err)
+			}
+			h := <-seen
+			if got := h.Get("If-None-Match"); got != tt.wantTag {
+				t.Errorf("If-None-Match: %s, want %s", got, tt.wantTag)
+			}
+			if got := h.Get("If-Modified-Since"); got != tt.wantSince {
+				t.Errorf("If-Modified-Since: %s, want %s", got, tt.wantSince)
+			}
+			s.load(t, "new", &tt.previous).mustBe(t, "new")
+		})
+	}
+}
+
+// What faults.md has origins do: never a value, the connection not used again,
+// the endpoint blamed, and one request for one load.
+func TestBrokenAnswers(t *testing.T) {
+	const ok = "HTTP/1.1 200 OK\r\n"
+	for _, tt := range []struct {
+		name   string
+		answer func(c net.Conn, r *http.Request, n int64) bool
+		err    *cache.Error
+	}{
+		{"shorter than its length", sayAndClose(ok + "Content-Length: 10\r\n\r\nshort"), cache.ErrOriginBadAnswer},
+		{"longer than its length", say(ok + "Content-Length: 5\r\n\r\nlonger than that"), cache.ErrOriginBadAnswer},
+		{"two answers", say(ok + "Content-Length: 1\r\n\r\na" + ok + "Content-Length: 1\r\n\r\nb"), cache.ErrOriginBadAnswer},
+		{"longer than its length, much", say(ok + "Content-Length: 100000\r\n\r\n" + strings.Repeat("x", 200000)), cache.ErrOriginBadAnswer},
+		{"bytes after the last chunk", say(ok + "Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\nmore"), cache.ErrOriginBadAnswer},
+		{"chunked without an end", sayAndClose(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"), cache.ErrOriginBadAnswer},
+		{"a chunk that is cut", sayAndClose(ok + "Transfer-Encoding: chunked\r\n\r\nff\r\nhello"), cache.ErrOriginBadAnswer},
+		{"a bad chunk", say(ok + "Transfer-Encoding: chunked\r\n\r\nxyz\r\nhello\r\n"), cache.ErrOriginBadAnswer},
+		{"two different lengths", say(ok + "Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello!"), cache.ErrOriginBadAnswer},
+		{"a negative length", say(ok + "Content-Length: -5\r\n\r\nhello"), cache.ErrOriginBadAnswer},
+		{"a length that is none", say(ok + "Content-Length: five\r\n\r\nhello"), cache.ErrOriginBadAnswer},
+		{"an unknown transfer encoding", say(ok + "Transfer-Encoding: gzip\r\n\r\nhello"), cache.ErrOriginBadAnswer},
+		{"no HTTP", say("SSH-2.0-OpenSSH_9.2\r\n"), cache.ErrOriginBadAnswer},
+		{"another HTTP", say("HTTP/2.0 200 OK\r\nContent-Length: 1\r\n\r\na"), cache.ErrOriginBadAnswer},
+		{"a header without a colon", say(ok + "Content-Length 5\r\n\r\nhello"), cache.ErrOriginBadAnswer},
+		{"a head that is cut", sayAndClose(ok + "Content-Le"), cache.ErrOriginBadAnswer},
+		{"1 MB of headers", say(ok + "X: " + strings.Repeat("x", 1<<20) + "\r\nContent-Length: 1\r\n\r\na"), cache.ErrOriginBadAnswer},
+		{"an upgrade", say("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"), cache.ErrOriginBadAnswer},
+		{"interim answers for ever", say(strings.Repeat("HTTP/1.1 103 Early Hints\r\n\r\n", 100)), cache.ErrOriginBadAnswer},
+		{"an encoding that cannot be told", say(ok + "Content-Encoding: a\x01b\r\nContent-Length: 1\r\n\r\na"), cache.ErrOriginBadAnswer},
+		{"a 404 that is cut", sayAndClose("HTTP/1.1 404 Not Found\r\nContent-Length: 10\r\n\r\nshort"), cache.ErrOriginBadAnswer},
+		{"a part", say("HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-0/2\r\nContent-Length: 1\r\n\r\na"), cache.ErrOriginBadAnswer},
+		{"closed without an answer", sayAndClose(""), cache.ErrOriginFailed},
+		{"reset without an answer", func(c net.Conn, _ *http.Request, _ int64) bool {
+			reset(t, c)
+			return false
+		}, cache.ErrOriginFailed},
+		{"reset in mid-body", func(c net.Conn, r *http.Request, _ int64) bool {
+			// A reset also takes away what was not read yet, so it may look like
+			// no answer at all.
+			say(ok+"Content-Length: 10\r\n\r\nshort")(c, r, 0)
+			reset(t, c)
+			return false
+		}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := lie(t, tt.answer)
+			s := start(t, "/{key}", []string{l.url}, ejectAtOnce)
+			for i := range int64(2) {
+				r := s.load(t, "k", nil)
+				if tt.err != nil {
+					r.mustFail(t, tt.err)
+				} else if !errors.Is(r.err, cache.ErrOriginBadAnswer) && !errors.Is(r.err, cache.ErrOriginFailed) {
+					t.Fatalf("loaded %+v, %v", r.Loaded, r.err)
+				}
+				if r.sent != 1 || l.requests.Load() != i+1 || l.connections.Load() != i+1 {
+					t.Errorf("load %d: sent %d, the origin saw %d requests on %d connections", i+1, r.sent, l.requests.Load(), l.connections.Load())
+				}
+				if s.healthy("a") {
+					t.Error("the endpoint was not blamed")
+				}
+			}
+		})
+	}
+}
+
+func TestOddAnswersThatAreWhole(t *testing.T) {
+	const ok = "HTTP/1.1 200 OK\r\n"
+	for _, tt := range []struct {
+		name        string
+		answer      func(c net.Conn, r *http.Request, n int64) bool
+		connections int64 // for two loads
+	}{
+		{"keep-alive", say(ok + "Content-Length: 5\r\n\r\nhello"), 1},
+		{"one length, twice", say(ok + "Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello"), 1},
+		{"chunked, with a trailer", say(ok + "Transfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\nX: y\r\n\r\n"), 1},
+		{"after interim answers", say("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 102 Processing\r\n\r\n" + ok + "Content-Length: 5\r\n\r\nhello"), 1},
+		{"connection: close", say(ok + "Connection: close\r\nContent-Length: 5\r\n\r\nhello"), 2},
+		{"until the end of the connection", sayAndClose(ok + "\r\nhello"), 2},
+		{"HTTP/1.0", sayAndClose("HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello"), 2},
+		{"closed after it", sayAndClose(ok + "Content-Length: 5\r\n\r\nhello"), 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := lie(t, tt.answer)
+			s := start(t, "/{key}", []string{l.url}, ejectAtOnce)
+			for range 2 {
+				r := s.load(t, "k", nil)
+				r.mustBe(t, "hello")
+				if r.sent != 1 {
+					t.Errorf("sent %d, want 1", r.sent)
+				}
+			}
+			if l.connections.Load() != tt.connections || l.requests.Load() != 2 || !s.healthy("a") {
+				t.Errorf("%d connections, want %d; %d requests", l.connections.Load(), tt.connections, l.requests.Load())
+			}
+		})
+	}
+}
+
+func TestNegativeWithoutItsBody(t *testing.T) {
+	l := lie(t, say("HTTP/1.1 404 Not Found\r\nContent-Length: 9000000\r\n\r\nonly a little of it"))
+	r := start(t, "/{key}", []string{l.url}).load(t, "k", nil)
+	if r.err != nil || !r.Entry.Negative {
+		t.Errorf("loaded %+v, %v; want a negative entry without waiting for a long body", r.Loaded, r.err)
+	}
+}
+
+// An answer without end, of known or unknown length, is cut at the cap.
+func TestEndlessBody(t *testing.T) {
+	for _, head := range []string{"\r\n", "Transfer-Encoding: chunked\r\n\r\n", "Content-Length: 10000000000\r\n\r\n"} {
+		written := make(chan int, 1)
+		l := lie(t, func(c net.Conn, _ *http.Request, _ int64) bool {
+			fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n"+head)
+			block := []byte("1000\r\n" + strings.Repeat("x", 4096) + "\r\n")
+			total := 0
+			for {
+				n, err := c.Write(block)
+				total += n
+				if err != nil {
+					written <- total
+					return false
+				}
+			}
+		})
+		s := start(t, "/{key}", []string{l.url}, func(_ *balance.Config, o *origin.Options) { o.Config.MaxBodyBytes = 1 << 20 })
+		s.load(t, "k", nil).mustFail(t, cache.ErrOriginBadAnswer)
+		// What was written beyond the cap is in the buffers of two sockets.
+		if n := <-written; n > 16<<20 {
+			t.Errorf("%q: %d bytes were taken of a body capped at 1 MiB", head, n)
+		}
+	}
+}

@@ -1,0 +1,168 @@
+package origin
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/url"
+	"sync"
+	"time"
+)
+
+const (
+	// connectTimeout bounds dialling and the TLS handshake together.
+	connectTimeout = 3 * time.Second
+	// keepIdle is how long a connection waits for its next load.
+	keepIdle = 30 * time.Second
+)
+
+// client sends requests to endpoints and keeps connections for the next ones.
+//
+// It is not http.Transport because that one repeats a request by itself when a
+// reused connection breaks before the answer (so the books would not know how
+// often an origin was asked, nor the retry budget), and puts a connection back
+// before it knows whether bytes follow the answer (so what a confused origin
+// sent too much could become the next key's value). The parsing is net/http's.
+type client struct {
+	dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	tls  *tls.Config
+	most int // idle connections for each endpoint
+
+	// mu guards idle and closed, and whether a connection is in idle.
+	mu     sync.Mutex
+	idle   map[string][]*conn // by endpoint, the last used at the end
+	closed bool
+}
+
+// connectError is a failure before anything could be sent.
+type connectError struct{ err error }
+
+func (e *connectError) Error() string { return "connect: " + e.err.Error() }
+func (e *connectError) Unwrap() error { return e.err }
+
+// exchange sends a request to an endpoint and reads the head of the answer. On
+// an error, sent says whether the request reached the origin all the same.
+func (c *client) exchange(ctx context.Context, u *url.URL, request []byte) (a *answer, sent bool, err error) {
+	key := u.Scheme + "://" + u.Host
+	if kept := c.take(key); kept != nil {
+		a, sent, err = kept.roundTrip(ctx, request)
+		if err == nil || sent || over(ctx) {
+			return a, sent, err
+		}
+		// The server had closed the connection and has not seen the request:
+		// this is no second try yet.
+	}
+	fresh, err := c.connect(ctx, u)
+	if err != nil {
+		return nil, false, &connectError{err}
+	}
+	return fresh.roundTrip(ctx, request)
+}
+
+func (c *client) connect(ctx context.Context, u *url.URL) (*conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	port := u.Port()
+	if port == "" {
+		port = u.Scheme // net.Dial knows http and https
+	}
+	dialled, err := c.dial(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
+	if err != nil {
+		return nil, err
+	}
+	raw := newCounted(dialled)
+	if u.Scheme != "https" {
+		return newConn(raw, raw), nil
+	}
+	cfg := c.tls.Clone()
+	cfg.ServerName = u.Hostname()
+	secure := tls.Client(raw, cfg)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		raw.Close()
+		return nil, fmt.Errorf("TLS handshake: %w", err)
+	}
+	return newConn(raw, secure), nil
+}
+
+// take gives a kept connection that is still good, or nil.
+func (c *client) take(key string) *conn {
+	for {
+		c.mu.Lock()
+		list := c.idle[key]
+		if len(list) == 0 {
+			c.mu.Unlock()
+			return nil
+		}
+		last := list[len(list)-1]
+		c.removeLocked(key, last)
+		c.mu.Unlock()
+		last.timer.Stop()
+		if last.pending() == quiet {
+			return last
+		}
+		last.close()
+	}
+}
+
+// put keeps a connection for the next request, or closes it.
+func (c *client) put(u *url.URL, k *conn) {
+	key := u.Scheme + "://" + u.Host
+	c.mu.Lock()
+	keep := !c.closed && len(c.idle[key]) < c.most
+	if keep {
+		c.idle[key] = append(c.idle[key], k)
+		k.timer = time.AfterFunc(keepIdle, func() {
+			c.mu.Lock()
+			there := c.removeLocked(key, k)
+			c.mu.Unlock()
+			if there {
+				k.close()
+			}
+		})
+	}
+	c.mu.Unlock()
+	if !keep {
+		k.close()
+	}
+}
+
+func (c *client) removeLocked(key string, k *conn) bool {
+	list := c.idle[key]
+	for i := range list {
+		if list[i] != k {
+			continue
+		}
+		copy(list[i:], list[i+1:])
+		list[len(list)-1] = nil
+		if c.idle[key] = list[:len(list)-1]; len(list) == 1 {
+			delete(c.idle, key)
+		}
+		return true
+	}
+	return false
+}
+
+// close closes what is idle, now and later.
+func (c *client) close() {
+	c.mu.Lock()
+	idle := c.idle
+	c.idle, c.closed = nil, true
+	c.mu.Unlock()
+	for _, list := range idle {
+		for _, k := range list {
+			k.timer.Stop()
+			k.close()
+		}
+	}
+}
+
+// over reports whether a context has ended or is about to: connections get its
+// deadline too, and may notice first.
+func over(ctx context.Context) bool {
+	if ctx.Err() != nil {
+		return true
+	}
+	deadline, ok := ctx.Deadline()
+	return ok && !time.Now().Before(deadline)
+}

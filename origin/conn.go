@@ -1,0 +1,261 @@
+package origin
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	// maxHead bounds an answer's status line and headers, in bytes.
+	maxHead = 64 << 10
+	// maxInterim bounds the 1xx answers before the one that counts.
+	maxInterim = 5
+	// bodyIdle is the longest wait for the next byte of a body. The wait for
+	// the head is bounded by the load's deadline only: a slow origin is slow there.
+	bodyIdle = 5 * time.Second
+)
+
+var (
+	errHeadTooLong = errors.New("the answer's headers are too long")
+	errBodyTooLong = errors.New("the answer is longer than max_body_bytes")
+	errLeftOver    = errors.New("bytes follow the answer")
+	errNoAnswer    = errors.New("no answer")
+)
+
+// longAgo is a deadline that has passed.
+var longAgo = time.Unix(1, 0)
+
+// conn is one connection to an endpoint, which serves one load at a time.
+type conn struct {
+	raw *counted // what was dialled
+	rw  net.Conn // raw, or TLS on top of it
+	br  *bufio.Reader
+
+	// Of the present exchange.
+	deadline time.Time
+	idle     time.Duration // longest wait for a read; 0: until the deadline
+	room     int           // bytes that the head may still take
+	answered bool          // a byte of an answer has come
+
+	// mu guards cut, so that a deadline set for a read never undoes an interrupt.
+	mu  sync.Mutex
+	cut bool
+
+	timer *time.Timer // closes the connection when it has been idle for long
+}
+
+func newConn(raw *counted, rw net.Conn) *conn {
+	c := &conn{raw: raw, rw: rw}
+	c.br = bufio.NewReaderSize(source{c}, 4096)
+	return c
+}
+
+// arm sets the deadline of all reads and writes, unless they are interrupted.
+func (c *conn) arm(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cut {
+		t = longAgo
+	}
+	return c.raw.SetDeadline(t)
+}
+
+// interrupt ends all reads and writes, for good. The connection is not closed,
+// because whether its request arrived can only be asked of an open one.
+func (c *conn) interrupt() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cut = true
+	// A connection that takes no deadline is closed already.
+	if c.raw.SetDeadline(longAgo) != nil {
+		c.raw.Close()
+	}
+}
+
+// source is what a conn's buffered reader reads from.
+type source struct{ c *conn }
+
+func (s source) Read(p []byte) (int, error) {
+	c := s.c
+	if c.room <= 0 {
+		return 0, errHeadTooLong
+	}
+	until := c.deadline
+	if c.idle > 0 {
+		if t := time.Now().Add(c.idle); t.Before(until) {
+			until = t
+		}
+	}
+	if err := c.arm(until); err != nil {
+		return 0, err
+	}
+	n, err := c.rw.Read(p[:min(len(p), c.room)])
+	c.room -= n
+	c.answered = c.answered || n > 0
+	return n, err
+}
+
+// answer is an answer whose head has been read, on its connection.
+type answer struct {
+	*http.Response
+	conn *conn
+	stop func() bool
+}
+
+var get = &http.Request{Method: http.MethodGet}
+
+// roundTrip sends a request and reads the head of its answer. On an error,
+// sent says whether the request reached the origin all the same.
+func (c *conn) roundTrip(ctx context.Context, request []byte) (a *answer, sent bool, err error) {
+	c.deadline, _ = ctx.Deadline()
+	c.idle, c.room, c.answered = 0, maxHead, false
+	stop := context.AfterFunc(ctx, c.interrupt)
+	defer func() {
+		if err != nil {
+			stop()
+			c.close()
+		}
+	}()
+	if err := c.arm(c.deadline); err != nil {
+		return nil, false, err
+	}
+	if _, err := c.rw.Write(request); err != nil {
+		return nil, false, fmt.Errorf("%w: %w", errNoAnswer, err)
+	}
+	for range maxInterim {
+		resp, err := http.ReadResponse(c.br, get)
+		switch {
+		case err != nil && !c.answered:
+			return nil, c.raw.delivered(), fmt.Errorf("%w: %w", errNoAnswer, err)
+		case err != nil:
+			return nil, true, err
+		case resp.ProtoMajor != 1:
+			return nil, true, errors.New("the answer is not of HTTP/1")
+		case resp.StatusCode == http.StatusSwitchingProtocols:
+			return nil, true, errors.New("the origin switches protocols unasked")
+		case resp.StatusCode >= 200:
+			c.idle, c.room = bodyIdle, math.MaxInt
+			return &answer{Response: resp, conn: c, stop: stop}, true, nil
+		}
+	}
+	return nil, true, errors.New("too many interim answers")
+}
+
+// read reads the body, which may have up to limit bytes, into a slice without
+// spare room, and checks that nothing follows it.
+func (a *answer) read(limit int64) ([]byte, error) {
+	b, err := readBody(a.Body, a.ContentLength, limit)
+	if err != nil {
+		return nil, err
+	}
+	if a.conn.pending() == noisy {
+		return nil, errLeftOver
+	}
+	return b, nil
+}
+
+// firstRead bounds what is allocated on the word of a Content-Length.
+const firstRead = 64 << 10
+
+func readBody(r io.Reader, length, limit int64) ([]byte, error) {
+	if length > limit {
+		return nil, errBodyTooLong
+	}
+	most := limit
+	if length >= 0 {
+		most = length
+	}
+	b := make([]byte, 0, min(most, firstRead))
+	for {
+		if len(b) == cap(b) {
+			if int64(len(b)) == most {
+				return b, atEnd(r)
+			}
+			bigger := make([]byte, len(b), min(most, 2*int64(cap(b))))
+			copy(bigger, b)
+			b = bigger
+		}
+		n, err := r.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		if err == io.EOF {
+			exact := b
+			if len(b) < cap(b) {
+				exact = make([]byte, len(b))
+				copy(exact, b)
+			}
+			return exact, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// atEnd checks that a body that has given all it may has no more.
+func atEnd(r io.Reader) error {
+	switch n, err := io.ReadFull(r, make([]byte, 1)); {
+	case n > 0:
+		return errBodyTooLong
+	case err != io.EOF:
+		return err
+	}
+	return nil
+}
+
+// reusable ends the exchange, after its body was read and nothing was found
+// behind it, and reports whether the connection may serve another.
+func (a *answer) reusable() bool {
+	return a.stop() && !a.Close
+}
+
+// abandon closes the connection.
+func (a *answer) abandon() {
+	a.stop()
+	a.conn.close()
+}
+
+// state is what a connection has to say while nothing is asked.
+type state uint8
+
+const (
+	quiet  state = iota
+	noisy        // bytes that nobody asked for
+	closed       // by the other side
+)
+
+// pending looks for bytes after an answer, in every buffer on their way here.
+// It is what keeps one load's answer out of the next one's: a connection with
+// anything in it is not used again.
+func (c *conn) pending() state {
+	if c.br.Buffered() > 0 {
+		return noisy
+	}
+	if t, ok := c.rw.(*tls.Conn); ok {
+		// A deadline that has passed lets TLS give what it has decrypted, but
+		// read nothing.
+		if c.raw.SetDeadline(longAgo) != nil {
+			return closed
+		}
+		var b [1]byte
+		if n, _ := t.Read(b[:]); n > 0 {
+			return noisy
+		}
+	}
+	if err := c.arm(time.Time{}); err != nil {
+		return closed
+	}
+	return c.raw.pending()
+}
+
+// close closes the connection below TLS: what is closed early owes nobody a
+// farewell, and sending one could block.
+func (c *conn) close() { c.raw.Close() }

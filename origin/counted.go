@@ -1,0 +1,40 @@
+package origin
+
+import "net"
+
+// counted is a dialled connection that knows how much was written to it, so
+// that it can tell whether all of that arrived.
+//
+// The books need to know: a request that is written to a connection which its
+// server has closed meanwhile was never seen, and is sent again; one that was
+// read and then not answered was seen. To the program both look alike.
+// The kernel knows: a closed socket acknowledges nothing.
+type counted struct {
+	net.Conn
+	written uint64
+	// acked is what the other side had acknowledged before anything was
+	// written: the SYN counts.
+	acked uint64
+}
+
+func newCounted(c net.Conn) *counted {
+	n := &counted{Conn: c}
+	n.acked, _ = ackedBytes(c)
+	return n
+}
+
+func (c *counted) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	c.written += uint64(n)
+	return n, err
+}
+
+// delivered reports whether the other side has acknowledged all that was
+// written. Where that cannot be known, what was written has arrived.
+func (c *counted) delivered() bool {
+	acked, ok := ackedBytes(c.Conn)
+	return !ok || acked-c.acked >= c.written
+}
+
+// pending looks into the kernel's buffer without taking anything out of it.
+func (c *counted) pending() state { return peek(c.Conn) }

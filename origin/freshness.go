@@ -1,0 +1,183 @@
+package origin
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+
+	"kring/cache"
+)
+
+// maxSeconds is what RFC 9111 §1.2.2 has larger numbers mean.
+const maxSeconds = 1 << 31
+
+// freshness reads what an answer's headers say of how long it is good
+// (RFC 9111 §5.2.2, §5.3, RFC 5861). This is a shared cache: s-maxage counts
+// before max-age, and private means no-store. Ages come from the Age header
+// alone, never from comparing a Date with this machine's clock, which may be
+// wrong. now is used for an Expires without a Date.
+func freshness(h http.Header, now time.Time) cache.Freshness {
+	f := cache.Unsaid
+	var maxAge, sMaxAge time.Duration = -1, -1
+	eachDirective(h.Values("Cache-Control"), func(name, value string) {
+		switch name {
+		case "no-store", "private":
+			f.NoStore = true
+		case "no-cache":
+			f.NoCache = true
+		case "must-revalidate", "proxy-revalidate":
+			f.MustRevalidate = true
+		case "max-age":
+			maxAge = least(maxAge, seconds(value))
+		case "s-maxage":
+			sMaxAge = least(sMaxAge, seconds(value))
+		case "stale-while-revalidate":
+			f.StaleWhileRevalidate = least(f.StaleWhileRevalidate, seconds(value))
+		case "stale-if-error":
+			f.StaleIfError = least(f.StaleIfError, seconds(value))
+		}
+	})
+	switch {
+	case sMaxAge >= 0:
+		f.TTL = sMaxAge
+		// s-maxage implies proxy-revalidate (RFC 9111 §5.2.2.10), unless the
+		// answer itself says for how long it may be stale.
+		if f.StaleWhileRevalidate < 0 && f.StaleIfError < 0 {
+			f.MustRevalidate = true
+		}
+	case maxAge >= 0:
+		f.TTL = maxAge
+	case len(h.Values("Expires")) > 0:
+		f.TTL = expires(h, now)
+	}
+	if age := h.Get("Age"); age != "" {
+		// Unlike a max-age that cannot be read, such an Age is ignored (§5.1).
+		if n, err := strconv.ParseUint(age, 10, 64); err == nil {
+			f.Age = time.Duration(min(n, maxSeconds)) * time.Second
+		}
+	}
+	return f
+}
+
+// expires is the TTL that Expires gives. A date that cannot be read, "0" above
+// all, means already expired (RFC 9111 §5.3).
+func expires(h http.Header, now time.Time) time.Duration {
+	until, err := http.ParseTime(h.Get("Expires"))
+	if err != nil {
+		return 0
+	}
+	if date, err := http.ParseTime(h.Get("Date")); err == nil {
+		now = date
+	}
+	return min(max(0, until.Sub(now)), maxSeconds*time.Second)
+}
+
+// seconds reads a delta-seconds, bare or quoted. What cannot be read is 0: the
+// answer is taken for stale (RFC 9111 §4.2.1).
+func seconds(s string) time.Duration {
+	n := int64(0)
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return 0
+		}
+		n = min(n*10+int64(s[i]-'0'), maxSeconds)
+	}
+	return time.Duration(n) * time.Second
+}
+
+// least is the smaller of a directive's values when it is there twice.
+func least(have, d time.Duration) time.Duration {
+	if have < 0 {
+		return d
+	}
+	return min(have, d)
+}
+
+// eachDirective calls f for each directive of a Cache-Control header: its name
+// in lower case and its value without quotes. Commas in quotes do not separate.
+func eachDirective(lines []string, f func(name, value string)) {
+	for _, rest := range lines {
+		for rest != "" {
+			var one string
+			one, rest = cutDirective(rest)
+			name, value, _ := strings.Cut(one, "=")
+			name = strings.ToLower(strings.Trim(name, " \t"))
+			value = strings.Trim(value, " \t")
+			if len(value) >= 2 && value[0] == '"' && value[len(value)-1] == '"' {
+				value = value[1 : len(value)-1]
+			}
+			if name != "" {
+				f(name, value)
+			}
+		}
+	}
+}
+
+func cutDirective(s string) (one, rest string) {
+	quoted := false
+	for i := 0; i < len(s); i++ {
+		switch {
+		case s[i] == '"':
+			quoted = !quoted
+		case quoted && s[i] == '\\':
+			i++
+		case !quoted && s[i] == ',':
+			return s[:i], s[i+1:]
+		}
+	}
+	return s, ""
+}
+
+// varies reports whether an answer says that it depends on what no key can
+// name (Vary: *). All other values of Vary are without meaning here: every
+// request to an origin has the same headers, no client's among them.
+func varies(h http.Header) bool {
+	for _, line := range h.Values("Vary") {
+		for v := range strings.SplitSeq(line, ",") {
+			if strings.Trim(v, " \t") == "*" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// tags reads Cache-Tag (separated by commas) and Surrogate-Key (by spaces),
+// each tag once.
+func tags(h http.Header) []string {
+	var all []string
+	seen := map[string]bool{}
+	add := func(t string) {
+		if t = strings.Trim(t, " \t"); t != "" && !seen[t] && httpguts.ValidHeaderFieldValue(t) {
+			seen[t] = true
+			all = append(all, t)
+		}
+	}
+	for _, line := range h.Values("Cache-Tag") {
+		for t := range strings.SplitSeq(line, ",") {
+			add(t)
+		}
+	}
+	for _, line := range h.Values("Surrogate-Key") {
+		for t := range strings.FieldsSeq(line) {
+			add(t)
+		}
+	}
+	return all
+}
+
+// maxKept bounds a header that an entry keeps, in bytes: it is stored, and
+// sent on, with every copy.
+const maxKept = 1024
+
+// kept is a header's value as it may be kept and passed on, or "".
+func kept(h http.Header, name string) string {
+	v := strings.Join(h.Values(name), ", ")
+	if len(v) > maxKept || !httpguts.ValidHeaderFieldValue(v) {
+		return ""
+	}
+	return v
+}

@@ -1,0 +1,227 @@
+package origin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+
+	"kring/balance"
+	"kring/cache"
+)
+
+const (
+	// longest bounds a load whose context has no deadline.
+	longest = time.Minute
+	// maxDiscard is how much of the body of a 404 is read to be able to use
+	// the connection again.
+	maxDiscard = 64 << 10
+)
+
+// failure is why a try came to nothing.
+type failure struct {
+	err     *cache.Error
+	outcome balance.Outcome // for the endpoint
+	again   bool            // another endpoint may do better
+}
+
+func (o *Origin) load(ctx context.Context, t *template, l *cache.Load) (cache.Loaded, error) {
+	select {
+	case o.slots <- struct{}{}:
+		defer func() { <-o.slots }()
+	default:
+		return cache.Loaded{}, cache.ErrOverloaded.With("too many loads are under way in pool " + o.pool.Name())
+	}
+	ctx, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	o.budget.load()
+
+	target := t.target(l.Key.Key)
+	pick, err := o.pool.Pick(ctx)
+	if err != nil {
+		return cache.Loaded{}, cache.ErrNoEligibleEndpoint.With("pool " + o.pool.Name() + " has no eligible endpoint").Because(err)
+	}
+	loaded, fail := o.try(ctx, pick, target, l)
+	if fail == nil {
+		return loaded, nil
+	}
+	if !fail.again || over(ctx) || !o.budget.spend() {
+		return cache.Loaded{}, fail.err
+	}
+	other, err := o.pool.PickOther(ctx, pick.Endpoint.Name)
+	if err != nil {
+		o.budget.refund()
+		return cache.Loaded{}, fail.err
+	}
+	o.log.LogAttrs(ctx, slog.LevelDebug, "load tried again", slog.String("pool", o.pool.Name()),
+		slog.String("endpoint", other.Endpoint.Name), slog.Any("after", fail.err))
+	loaded, fail = o.try(ctx, other, target, l)
+	if fail != nil {
+		return cache.Loaded{}, fail.err
+	}
+	return loaded, nil
+}
+
+// try asks one endpoint. Whatever happens, panics included, it gives the pick
+// back and counts a request that reached the origin in l.Sent, once.
+func (o *Origin) try(ctx context.Context, pick balance.Pick, target string, l *cache.Load) (loaded cache.Loaded, fail *failure) {
+	outcome := balance.Cancelled
+	defer func() { pick.Done(outcome) }()
+
+	loaded, fail = o.ask(ctx, pick.Endpoint, target, l)
+	if fail == nil {
+		outcome = balance.Success
+	} else {
+		outcome = fail.outcome
+	}
+	return loaded, fail
+}
+
+func (o *Origin) ask(ctx context.Context, e balance.Endpoint, target string, l *cache.Load) (cache.Loaded, *failure) {
+	u, err := url.Parse(e.URL)
+	if err != nil {
+		return cache.Loaded{}, &failure{cache.ErrOriginFailed.With("endpoint " + e.Name + " has a bad URL").Because(err), balance.Failure, true}
+	}
+	request, conditional := o.request(u, target, l.Previous)
+	a, sent, err := o.client.exchange(ctx, u, request)
+	if sent {
+		l.Sent.Add(1)
+	}
+	if err != nil {
+		return cache.Loaded{}, broken(ctx, e.Name, err)
+	}
+	keep := false
+	defer func() {
+		if keep && a.reusable() {
+			o.client.put(u, a.conn)
+			return
+		}
+		a.abandon()
+	}()
+
+	loaded := cache.Loaded{Status: a.StatusCode, Endpoint: e.Name, Freshness: freshness(a.Header, time.Now())}
+	switch a.StatusCode {
+	case http.StatusOK:
+		value, err := a.read(o.maxBody)
+		if err != nil {
+			return cache.Loaded{}, broken(ctx, e.Name, err)
+		}
+		loaded.Entry, err = entry(a.Header, value)
+		if err != nil {
+			return cache.Loaded{}, broken(ctx, e.Name, err)
+		}
+		keep = true
+	case http.StatusNotFound, http.StatusGone:
+		// Only the status counts, and its body need not be read to the end;
+		// but if the body is broken, who knows what else is.
+		_, err := a.read(maxDiscard)
+		if err != nil && !errors.Is(err, errBodyTooLong) {
+			return cache.Loaded{}, broken(ctx, e.Name, err)
+		}
+		loaded.Entry = &cache.Entry{Negative: true, NoStore: varies(a.Header)}
+		keep = err == nil
+	case http.StatusNotModified:
+		if !conditional {
+			return cache.Loaded{}, refused(e.Name, a.StatusCode)
+		}
+		if a.conn.pending() == noisy {
+			return cache.Loaded{}, broken(ctx, e.Name, errLeftOver)
+		}
+		loaded.NotModified = true
+		keep = true
+	default:
+		return cache.Loaded{}, refused(e.Name, a.StatusCode)
+	}
+	return loaded, nil
+}
+
+// request is the bytes of a request, and whether it is conditional.
+func (o *Origin) request(u *url.URL, target string, previous *cache.Entry) (b []byte, conditional bool) {
+	host := o.header.host
+	if host == "" {
+		host = u.Host
+	}
+	var s strings.Builder
+	s.WriteString("GET " + strings.TrimSuffix(u.EscapedPath(), "/") + target + " HTTP/1.1\r\nHost: " + host + "\r\n" + o.header.lines)
+	if previous != nil && !previous.Negative {
+		for _, v := range [...][2]string{{"If-None-Match", previous.OriginETag}, {"If-Modified-Since", previous.LastModified}} {
+			if v[1] != "" && httpguts.ValidHeaderFieldValue(v[1]) {
+				s.WriteString(v[0] + ": " + v[1] + "\r\n")
+				conditional = true
+			}
+		}
+	}
+	s.WriteString("\r\n")
+	return []byte(s.String()), conditional
+}
+
+// entry makes an entry of a 200. Of the origin's headers it keeps those that
+// are named here, and no other.
+func entry(h http.Header, value []byte) (*cache.Entry, error) {
+	e := &cache.Entry{
+		Value: value, ContentType: kept(h, "Content-Type"), ContentEncoding: kept(h, "Content-Encoding"),
+		LastModified: kept(h, "Last-Modified"), OriginETag: kept(h, "Etag"), Tags: tags(h), NoStore: varies(h),
+	}
+	if e.ContentEncoding == "" && h.Get("Content-Encoding") != "" {
+		return nil, errors.New("the answer's encoding cannot be told") // without it, the value would be another
+	}
+	if strings.EqualFold(e.ContentEncoding, "identity") {
+		e.ContentEncoding = ""
+	}
+	return e, nil
+}
+
+// refused is the failure of an answer with a status that is no answer.
+//
+// An endpoint is blamed for its own failures (5xx), and for parts and
+// comparisons nobody asked for (206, 304). For redirects, 4xx and the like it
+// is not: they depend on the key, and whoever asks for odd keys must not be
+// able to have endpoints ejected; nor would another endpoint answer otherwise.
+func refused(endpoint string, status int) *failure {
+	detail := fmt.Sprintf("endpoint %s answered %d", endpoint, status)
+	switch {
+	case status == http.StatusPartialContent || status == http.StatusNotModified:
+		return &failure{cache.ErrOriginBadAnswer.With(detail + ", which was not asked for"), balance.Failure, true}
+	case status >= 500:
+		return &failure{cache.ErrOriginFailed.With(detail), balance.Failure, true}
+	default:
+		return &failure{cache.ErrOriginFailed.With(detail), balance.Cancelled, false}
+	}
+}
+
+// broken is the failure of an exchange without a whole answer.
+func broken(ctx context.Context, endpoint string, err error) *failure {
+	timeout := errors.Is(err, context.DeadlineExceeded)
+	if ne, ok := errors.AsType[net.Error](err); ok {
+		timeout = timeout || ne.Timeout()
+	}
+	_, connecting := errors.AsType[*connectError](err)
+	of := func(e *cache.Error, detail string) *cache.Error {
+		return e.With("endpoint " + endpoint + " " + detail).Because(err)
+	}
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		return &failure{cache.ErrOriginFailed.With("the load was cancelled").Because(err), balance.Cancelled, false}
+	case timeout && connecting:
+		return &failure{of(cache.ErrOriginTimeout, "could not be reached in time"), balance.Failure, true}
+	case timeout:
+		// Not tried elsewhere: what is slow is not made faster by asking twice.
+		return &failure{of(cache.ErrOriginTimeout, "did not answer in time"), balance.Failure, false}
+	case connecting:
+		return &failure{of(cache.ErrOriginFailed, "could not be reached"), balance.Failure, true}
+	case errors.Is(err, errBodyTooLong):
+		// As with a 4xx, the key is to blame.
+		return &failure{of(cache.ErrOriginBadAnswer, "sent an answer that is longer than max_body_bytes"), balance.Cancelled, false}
+	case errors.Is(err, errNoAnswer):
+		return &failure{of(cache.ErrOriginFailed, "closed the connection without an answer"), balance.Failure, true}
+	default:
+		return &failure{of(cache.ErrOriginBadAnswer, "sent an answer that is not whole or not HTTP"), balance.Failure, true}
+	}
+}
