@@ -1,0 +1,272 @@
+// Package node joins the parts into one node: it binds the listener, builds
+// pools, cache, peers and the HTTP API upon each other, serves, and stops
+// everything in the reverse order.
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"kring/balance"
+	"kring/cache"
+	"kring/httpapi"
+	"kring/origin"
+	"kring/peers"
+)
+
+// Options are what a node takes from its surroundings. The zero value is the
+// real network.
+type Options struct {
+	// Log is where the node logs; nil: nowhere.
+	Log *slog.Logger
+	// Version is the program's version, for people and for the origin.
+	Version string
+	// Listen and Dial replace package net's. Nothing in a node binds or
+	// connects but through them.
+	Listen func(network, address string) (net.Listener, error)
+	Dial   func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// ErrBind wraps the reason why the node cannot listen.
+var ErrBind = errors.New("cannot listen")
+
+// Node is one node of a cluster. New makes it, Run serves until its context
+// ends.
+type Node struct {
+	cfg      Config
+	log      *slog.Logger
+	listener net.Listener
+	server   *http.Server
+	api      *httpapi.API
+	cache    *cache.Cache
+	peers    *peers.Peers
+	draining atomic.Bool
+	stops    []stop
+	stopOnce sync.Once
+	stopErr  error
+}
+
+// stop is one step of stopping, pushed the moment there is something to stop.
+type stop struct {
+	name string
+	f    func(ctx context.Context) error
+}
+
+// New checks the configuration, binds the listener and builds the node. It
+// serves nobody before Run; whoever does not call Run calls Stop.
+func New(cfg Config, o Options) (n *Node, err error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	o = o.withDefaults()
+	cfg.Node.ID, err = nodeID(cfg.Node)
+	if err != nil {
+		return nil, err
+	}
+	n = &Node{cfg: cfg, log: o.Log.With("node", cfg.Node.ID)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, n.Stop(context.Background()))
+		}
+	}()
+	if n.listener, err = o.Listen("tcp", cfg.Node.Listen); err != nil {
+		return nil, fmt.Errorf("node.listen: %q: %w: %w", cfg.Node.Listen, ErrBind, err)
+	}
+	n.push("listener", func(context.Context) error { return ignoreClosed(n.listener.Close()) })
+	if cfg.Node.Advertise == "" {
+		cfg.Node.Advertise = "http://" + n.listener.Addr().String()
+	}
+
+	n.peers, err = peers.New(peers.Options{
+		Self:          peers.Member{ID: cfg.Node.ID, URL: cfg.Node.Advertise, Weight: cfg.Cluster.Weight},
+		Config:        cfg.Cluster,
+		Dial:          func(ctx context.Context, addr string) (net.Conn, error) { return o.Dial(ctx, "tcp", addr) },
+		MaxFrameValue: n.largestBody(),
+		Log:           n.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	pools, loader, err := n.buildOrigins(cfg, o)
+	if err != nil {
+		return nil, err
+	}
+	n.cache, err = cache.New(cache.Options{
+		Node: cfg.Node.ID, Config: cfg.Cache, Groups: cfg.Groups, Loader: loader,
+		Router: n.peers, Purger: n.peers, MaxWaiters: cfg.Limits.MaxWaiters, Log: n.log,
+		Version: func() (view, viewID uint64) { v := n.peers.View(); return v.Number, v.ID },
+	})
+	if err != nil {
+		return nil, errors.Join(err, n.peers.Close())
+	}
+	// Other nodes' calls end before what answers them.
+	n.push("cache", func(context.Context) error { return n.cache.Close() })
+	n.push("peers", func(context.Context) error { return n.peers.Close() })
+
+	api, err := httpapi.New(httpapi.Options{
+		Node: cfg.Node.ID, Version: o.Version, Cluster: cfg.Cluster.Name,
+		Cache: n.cache, Peers: n.peers, Pools: pools,
+		Limits: cfg.Limits, Auth: cfg.Auth, MaxValueBytes: cfg.Cache.MaxValueBytes, MaxKeyBytes: cfg.Cache.MaxKeyBytes,
+		Log: n.log, Draining: n.draining.Load,
+	})
+	if err != nil {
+		return nil, err
+	}
+	n.api, n.server = api, api.Server()
+	n.push("server", n.shutdownServer)
+	return n, nil
+}
+
+func (o Options) withDefaults() Options {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Version == "" {
+		o.Version = "dev"
+	}
+	if o.Listen == nil {
+		o.Listen = net.Listen
+	}
+	if o.Dial == nil {
+		o.Dial = (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}).DialContext
+	}
+	return o
+}
+
+// nodeID is the configured id, or host name and port.
+func nodeID(c Identity) (string, error) {
+	if c.ID != "" {
+		return c.ID, nil
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("node.id: no id is set and this host's name is unknown: %w", err)
+	}
+	_, port, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return "", fmt.Errorf("node.listen: %q: %w", c.Listen, err)
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+// largestBody is the largest value that can cross the peer link.
+func (n *Node) largestBody() int64 {
+	largest := n.cfg.Cache.MaxValueBytes
+	for _, p := range n.cfg.Pools {
+		largest = max(largest, p.Origin.MaxBodyBytes)
+	}
+	return largest
+}
+
+// buildOrigins makes the pools, and the loader of every group that has one.
+func (n *Node) buildOrigins(cfg Config, o Options) ([]*balance.Pool, cache.Loader, error) {
+	var pools []*balance.Pool
+	origins := map[string]*origin.Origin{}
+	for _, pc := range cfg.Pools {
+		pool, err := balance.New(pc.Config, n.log)
+		if err != nil {
+			return nil, nil, err
+		}
+		og, err := origin.New(origin.Options{Pool: pool, Config: pc.Origin, Dial: o.Dial, Log: n.log, Node: cfg.Node.ID, Version: o.Version})
+		if err != nil {
+			return nil, nil, err
+		}
+		n.push("origin "+pc.Name, func(context.Context) error { return og.Close() })
+		n.push("pool "+pc.Name, func(context.Context) error { pool.Close(); return nil })
+		pools, origins[pc.Name] = append(pools, pool), og
+	}
+	loaders := map[string]cache.Loader{}
+	for i := range cfg.Groups {
+		g := &cfg.Groups[i]
+		if g.Origin.Pool == "" {
+			continue
+		}
+		group, err := origins[g.Origin.Pool].Group(g.Origin.Path)
+		if err != nil {
+			return nil, nil, fmt.Errorf("groups[%s].origin.path: %w", g.Name, err)
+		}
+		loaders[g.Name], g.CheckKey = group, group.CheckKey
+	}
+	return pools, cache.LoaderFunc(func(ctx context.Context, l *cache.Load) (cache.Loaded, error) {
+		return loaders[l.Key.Group].Load(ctx, l)
+	}), nil
+}
+
+func (n *Node) push(name string, f func(context.Context) error) {
+	n.stops = append(n.stops, stop{name, f})
+}
+
+// Addr is where the node listens.
+func (n *Node) Addr() net.Addr { return n.listener.Addr() }
+
+// Config is the configuration the node runs with.
+func (n *Node) Config() Config { return n.cfg }
+
+// Peers is the node's view of its cluster.
+func (n *Node) Peers() *peers.Peers { return n.peers }
+
+// Run serves until the context ends or the server fails, then stops the node
+// within the drain time-out. It returns nil when the node ended as asked.
+func (n *Node) Run(ctx context.Context) error {
+	n.peers.Start(n.cache)
+	served := make(chan error, 1)
+	go func() { served <- n.server.Serve(n.api.Listener(n.listener)) }()
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-served:
+		served <- http.ErrServerClosed
+	}
+	n.log.Info("draining")
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.cfg.Handoff.DrainTimeout)
+	defer cancel()
+	err = errors.Join(err, n.Stop(drain))
+	if e := <-served; !errors.Is(e, http.ErrServerClosed) {
+		err = errors.Join(err, e)
+	}
+	return err
+}
+
+// Stop ends everything that New and Run began, the newest first. Its context
+// bounds how long requests that are being answered are waited for. It may be
+// called twice.
+func (n *Node) Stop(ctx context.Context) error {
+	n.stopOnce.Do(func() {
+		n.draining.Store(true)
+		var errs []error
+		for i := len(n.stops) - 1; i >= 0; i-- {
+			if err := n.stops[i].f(ctx); err != nil {
+				errs = append(errs, fmt.Errorf("stop %s: %w", n.stops[i].name, err))
+			}
+		}
+		n.stopErr = errors.Join(errs...)
+	})
+	return n.stopErr
+}
+
+// shutdownServer lets requests finish as long as the context lasts, and cuts
+// off those that have not.
+func (n *Node) shutdownServer(ctx context.Context) error {
+	err := n.server.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		n.log.Warn("requests were cut off at the end of the drain time-out")
+		return n.server.Close()
+	}
+	return ignoreClosed(err)
+}
+
+// ignoreClosed makes closing what is closed already no error.
+func ignoreClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,199 @@
+package nodetest
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+)
+
+// network is the loopback network of a cluster with a hand on every
+// connection: a node's can be frozen (open, but nothing moves, as when its
+// process is stopped) or cut (as when its process is killed).
+type network struct {
+	mu    sync.Mutex // guards what follows
+	hosts map[string]*host
+}
+
+// host is one node's end of the network.
+type host struct {
+	name     string
+	listener net.Listener
+
+	mu     sync.Mutex // guards what follows
+	conns  map[*conn]struct{}
+	dead   bool
+	frozen chan struct{} // closed when the host thaws; nil when it is not frozen
+	cut    map[string]bool
+}
+
+var errDead = errors.New("nodetest: the host is dead")
+
+func newNetwork() *network { return &network{hosts: map[string]*host{}} }
+
+// host makes a host that listens on a free port of 127.0.0.1, or on the
+// address of its dead predecessor.
+func (n *network) host(name string) (*host, error) {
+	address := "127.0.0.1:0"
+	n.mu.Lock()
+	old := n.hosts[name]
+	n.mu.Unlock()
+	if old != nil {
+		address = old.listener.Addr().String()
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	h := &host{name: name, listener: l, conns: map[*conn]struct{}{}, cut: map[string]bool{}}
+	n.mu.Lock()
+	n.hosts[name] = h
+	n.mu.Unlock()
+	return h, nil
+}
+
+// named is the host that listens on an address, or nil.
+func (n *network) named(address string) *host {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, h := range n.hosts {
+		if h.listener.Addr().String() == address {
+			return h
+		}
+	}
+	return nil
+}
+
+func (h *host) listen(string, string) (net.Listener, error) { return hostListener{h.listener, h}, nil }
+
+// dial is what a node of this host dials with.
+func (n *network) dial(h *host) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, netw, address string) (net.Conn, error) {
+		if to := n.named(address); to != nil && h.isCut(to.name) {
+			return nil, errors.New("nodetest: no route to " + to.name)
+		}
+		var d net.Dialer
+		c, err := d.DialContext(ctx, netw, address)
+		if err != nil {
+			return nil, err
+		}
+		return h.adopt(c)
+	}
+}
+
+func (h *host) isCut(name string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.cut[name]
+}
+
+func (h *host) adopt(c net.Conn) (net.Conn, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.dead {
+		_ = c.Close() // the host is gone: nobody is left to tell
+		return nil, errDead
+	}
+	w := &conn{Conn: c, host: h, closed: make(chan struct{})}
+	h.conns[w] = struct{}{}
+	return w, nil
+}
+
+// kill closes the listener and every connection at once.
+func (h *host) kill() {
+	h.mu.Lock()
+	h.dead = true
+	conns := h.conns
+	h.conns = map[*conn]struct{}{}
+	if h.frozen != nil {
+		close(h.frozen)
+		h.frozen = nil
+	}
+	h.mu.Unlock()
+	_ = h.listener.Close() // closed is what it is meant to be
+	for c := range conns {
+		if tcp, ok := c.Conn.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0) // a killed process's unsent bytes are lost
+		}
+		_ = c.Close()
+	}
+}
+
+// freeze stops all traffic of the host until the returned function is called.
+func (h *host) freeze() (thaw func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	ch := make(chan struct{})
+	h.frozen = ch
+	return sync.OnceFunc(func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.frozen == ch {
+			close(ch)
+			h.frozen = nil
+		}
+	})
+}
+
+func (h *host) ice() chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.frozen
+}
+
+type hostListener struct {
+	net.Listener
+	host *host
+}
+
+func (l hostListener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if w, err := l.host.adopt(c); err == nil {
+			return w, nil
+		}
+	}
+}
+
+// conn is a connection whose reads and writes stop while its host is frozen.
+type conn struct {
+	net.Conn
+	host   *host
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (c *conn) wait() {
+	if ice := c.host.ice(); ice != nil {
+		select {
+		case <-ice:
+		case <-c.closed:
+		}
+	}
+}
+
+func (c *conn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.wait() // what arrived while the host was frozen is seen when it thaws
+	return n, err
+}
+
+func (c *conn) Write(b []byte) (int, error) {
+	c.wait()
+	return c.Conn.Write(b)
+}
+
+func (c *conn) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	c.host.mu.Lock()
+	delete(c.host.conns, c)
+	c.host.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// poll is how often a condition is looked at.
+const poll = 5 * time.Millisecond
