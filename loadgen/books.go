@@ -1,0 +1,242 @@
+package loadgen
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"kring/client"
+)
+
+// Books say whether the nodes' counters agree with one another and with the
+// origin's (API.md, "the books").
+type Books struct {
+	// Balanced: nothing that could be checked was wrong.
+	Balanced bool `json:"balanced"`
+	// Wrong says what does not add up, NotChecked what could not be looked at.
+	Wrong      []string `json:"wrong"`
+	NotChecked []string `json:"not_checked"`
+}
+
+const (
+	// settleTime is how long the books may take to balance: what is in flight
+	// is counted only at its end.
+	settleTime = 5 * time.Second
+	settleStep = 50 * time.Millisecond
+)
+
+// auditor reads the books of all nodes and of the origin.
+type auditor struct {
+	client *client.Client
+	nodes  []string // the configured URLs, for a cluster that does not list its members
+	origin string   // "" if its loads are not counted
+	http   *http.Client
+}
+
+// ledgerPage is everybody's books at about one time.
+type ledgerPage struct {
+	nodes   map[string]nodeBooks // by member id, or by URL
+	missing []string             // whose books could not be read, and why
+	origin  originStats
+}
+
+type nodeBooks struct {
+	incarnation uint64
+	client.Books
+}
+
+// originStats is what the demo origin says of itself.
+type originStats struct {
+	Loads    int64 `json:"loads"`
+	InFlight int64 `json:"in_flight"`
+}
+
+// before reads the books at the beginning, when they have come to rest.
+func (a *auditor) before(ctx context.Context) (*ledgerPage, error) {
+	page, err := a.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rested := poll(ctx, func() bool {
+		next, e := a.read(ctx)
+		if e != nil {
+			err = e
+			return true
+		}
+		same := page.equal(next) && next.origin.InFlight == 0
+		page = next
+		return same
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !rested && ctx.Err() == nil {
+		page.missing = append(page.missing, "somebody else uses the cluster")
+	}
+	return page, ctx.Err()
+}
+
+// after reads the books at the end and compares them with the beginning's.
+func (a *auditor) after(ctx context.Context, before *ledgerPage) (books Books, originLoads int64, err error) {
+	poll(ctx, func() bool {
+		var page *ledgerPage
+		if page, err = a.read(ctx); err != nil {
+			return true
+		}
+		books, originLoads = before.compare(page, a.origin != "")
+		return books.Balanced
+	})
+	return books, originLoads, err
+}
+
+// poll calls done every settleStep until it says so, settleTime is over, or
+// ctx ends. It waits before the first call too: what the caller looked at last
+// must have had time to change.
+func poll(ctx context.Context, done func() bool) bool {
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	tick := time.NewTicker(settleStep)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if done() {
+				return true
+			}
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+func (a *auditor) read(ctx context.Context) (*ledgerPage, error) {
+	members, err := a.client.Members(ctx)
+	if errors.Is(err, client.ErrUnavailable) || ctx.Err() != nil {
+		return nil, err
+	}
+	if err != nil || len(members) == 0 {
+		members = nil
+		for _, u := range a.nodes {
+			members = append(members, client.Member{ID: u, URL: u})
+		}
+	}
+	page := &ledgerPage{nodes: map[string]nodeBooks{}}
+	for _, m := range members {
+		b, err := a.client.BooksOf(ctx, m.URL)
+		if err != nil {
+			page.missing = append(page.missing, m.ID+" does not tell its books")
+			continue
+		}
+		page.nodes[m.ID] = nodeBooks{m.Incarnation, b}
+	}
+	if a.origin != "" {
+		if page.origin, err = a.readOrigin(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return page, nil
+}
+
+func (a *auditor) readOrigin(ctx context.Context) (s originStats, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("--origin: %s: ask for its loads: %w", a.origin, err)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(a.origin, "/")+"/_/stats", nil)
+	if err != nil {
+		return s, err
+	}
+	resp, err := a.http.Do(req)
+	if err != nil {
+		return s, err
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err = errors.Join(err, resp.Body.Close()); err != nil {
+		return s, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return s, fmt.Errorf("status %d", resp.StatusCode)
+	}
+	return s, json.Unmarshal(body, &s)
+}
+
+func (p *ledgerPage) equal(o *ledgerPage) bool {
+	if len(p.nodes) != len(o.nodes) || p.origin != o.origin {
+		return false
+	}
+	for id, b := range p.nodes {
+		if o.nodes[id] != b {
+			return false
+		}
+	}
+	return true
+}
+
+// compare checks each node's identities, and over what happened since p the
+// cluster's.
+func (p *ledgerPage) compare(now *ledgerPage, withOrigin bool) (books Books, originLoads int64) {
+	books = Books{Wrong: []string{}, NotChecked: []string{}}
+	var peer, served, abandoned, loads int64
+	for id, b := range now.nodes {
+		ways := b.Hits + b.HotHits + b.Stale + b.Joined + b.Peer + b.Loads + b.Refused
+		if b.Gets != ways {
+			books.wrong("%s: %d gets, but %d of them were answered in some way", id, b.Gets, ways)
+		}
+		ways = b.ServedHits + b.ServedStale + b.ServedJoined + b.ServedLoads + b.ServedRefused
+		if b.Served != ways {
+			books.wrong("%s: %d calls of other nodes served, but %d of them in some way", id, b.Served, ways)
+		}
+		old, known := p.nodes[id]
+		if !known {
+			books.skip("the cluster: %s is new", id)
+		} else if old.incarnation != b.incarnation || old.Gets > b.Gets || old.Served > b.Served {
+			books.skip("the cluster: %s was restarted", id)
+		}
+		peer += b.Peer - old.Peer
+		served += b.Served - old.Served
+		abandoned += b.Abandoned - old.Abandoned
+		loads += b.Loads + b.ServedLoads + b.Refreshes - old.Loads - old.ServedLoads - old.Refreshes
+	}
+	for id := range p.nodes {
+		if _, ok := now.nodes[id]; !ok {
+			books.skip("the cluster: %s does not tell its books any more", id)
+		}
+	}
+	for _, why := range slices.Concat(p.missing, now.missing) {
+		books.skip("the cluster: %s", why)
+	}
+	originLoads = now.origin.Loads - p.origin.Loads
+	if len(books.NotChecked) == 0 && peer != served+abandoned {
+		books.wrong("the cluster: %d gets went to other nodes, but %d were served and %d abandoned", peer, served, abandoned)
+	}
+	switch {
+	case !withOrigin:
+		books.skip("the origin: no --origin is given")
+	case originLoads < 0:
+		books.skip("the origin: it was restarted or reset")
+	case len(books.NotChecked) == 0 && loads != originLoads:
+		books.wrong("the origin: it saw %d loads, the nodes count %d", originLoads, loads)
+	}
+	slices.Sort(books.Wrong)
+	slices.Sort(books.NotChecked)
+	books.NotChecked = slices.Compact(books.NotChecked)
+	books.Balanced = len(books.Wrong) == 0
+	return books, originLoads
+}
+
+func (b *Books) wrong(format string, args ...any) {
+	b.Wrong = append(b.Wrong, fmt.Sprintf(format, args...))
+}
+
+func (b *Books) skip(format string, args ...any) {
+	b.NotChecked = append(b.NotChecked, fmt.Sprintf(format, args...))
+}

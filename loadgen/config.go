@@ -1,0 +1,99 @@
+package loadgen
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Config is what a run does.
+type Config struct {
+	// Nodes are the URLs of the entry nodes, and Policy chooses among them.
+	Nodes  []string
+	Policy string
+	Token  string
+	Group  string
+	// Keys is uniform:N, zipf:S:N, or the name of a file of keys, one a line,
+	// optionally with a tab and a size in bytes; .gz is unpacked.
+	Keys string
+	// Concurrency is how many requests are under way at most.
+	Concurrency int
+	// Rate is requests per second of an open loop; 0 is a closed loop.
+	Rate float64
+	// Duration and Count end the run, whichever is first. With neither, a file
+	// of keys is gone through once, and anything else runs for ten seconds.
+	Duration time.Duration
+	Count    int64
+	// Write and Delete are shares of the requests, from 0 to 1.
+	Write, Delete float64
+	// ValueSize is the length in bytes of the pad in what is put, where no
+	// file says another.
+	ValueSize int
+	// Timeout bounds each request, its retries included.
+	Timeout time.Duration
+	// Origin is the URL of the demo origin, whose loads are counted before and
+	// after; empty: not counted. Nobody but this cluster may use it meanwhile.
+	Origin string
+	// Verify checks every body. The group's origin must be the demo origin.
+	Verify bool
+	// Seed makes the choice of keys repeatable; 0 chooses one.
+	Seed uint64
+	// Progress takes lines, or with Terminal a bar, while the run goes on; nil
+	// is silent.
+	Progress io.Writer
+	Terminal bool
+}
+
+// DefaultConfig holds the defaults of `kring load`.
+func DefaultConfig() Config {
+	return Config{
+		Policy: "smooth_weighted", Keys: "uniform:10000", Concurrency: 32,
+		ValueSize: 100, Timeout: 30 * time.Second,
+	}
+}
+
+const defaultDuration = 10 * time.Second
+
+// Validate says what is wrong with the configuration; the message names the
+// flag and the value.
+func (c *Config) Validate() error {
+	bad := func(flag string, value any, why string) error { return fmt.Errorf("--%s: %v: %s", flag, value, why) }
+	switch {
+	case len(c.Nodes) == 0:
+		return bad("nodes", `""`, "at least one URL is needed")
+	case c.Group == "":
+		return bad("group", `""`, "the name of a group is needed")
+	case c.Concurrency < 1 || c.Concurrency > 1<<16:
+		return bad("concurrency", c.Concurrency, "must be from 1 to 65536")
+	case !(c.Rate >= 0 && c.Rate <= 1e7):
+		return bad("rate", c.Rate, "must be requests per second, at most 10000000")
+	case c.Duration < 0:
+		return bad("duration", c.Duration, "must not be negative")
+	case c.Count < 0:
+		return bad("count", c.Count, "must not be negative")
+	case !(c.Write >= 0 && c.Delete >= 0 && c.Write+c.Delete <= 1):
+		return bad("write", fmt.Sprintf("%v and --delete: %v", c.Write, c.Delete), "must be shares that make at most 100%")
+	case c.ValueSize < 0 || c.ValueSize > 1<<30:
+		return bad("value-size", c.ValueSize, "must be from 0 to 1073741824 bytes")
+	case c.Timeout <= 0:
+		return bad("timeout", c.Timeout, "must be positive")
+	}
+	_, err := parseKeys(c.Keys)
+	return err
+}
+
+// ParseShare reads a share of requests: "5%" or "0.05".
+func ParseShare(s string) (float64, error) {
+	number, percent := strings.CutSuffix(strings.TrimSpace(s), "%")
+	f, err := strconv.ParseFloat(number, 64)
+	if percent {
+		f /= 100
+	}
+	if err != nil || math.IsNaN(f) || f < 0 || f > 1 {
+		return 0, fmt.Errorf("%q is not a share (try 5%% or 0.05)", s)
+	}
+	return f, nil
+}

@@ -1,0 +1,229 @@
+package loadgen
+
+import (
+	"fmt"
+	"maps"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// maxLatency is the longest latency that histograms tell from longer ones.
+const maxLatency = 10 * time.Minute
+
+// maxSamples bounds the error texts that are kept.
+const maxSamples = 5
+
+// operation is what a request asks for.
+type operation uint8
+
+const (
+	opGet operation = iota
+	opPut
+	opDelete
+	operations
+)
+
+var operationNames = [operations]string{"get", "put", "delete"}
+
+// sample is what became of one request.
+type sample struct {
+	op      operation
+	latency time.Duration
+	late    time.Duration // open loop: how long after its time it was sent
+	from    provenance
+	node    string
+	owner   string
+	bytes   int
+	missing bool   // 404
+	failure string // its class; "" if none
+	detail  string // of the failure
+	wrong   string // what the verification found; "" if nothing
+	checked bool   // by the verification
+}
+
+// tally is the sum of samples.
+type tally struct {
+	requests   int64
+	operations [operations]int64
+	entry      [sources]int64
+	behind     [sources]int64
+	marked     map[string]int64
+	nodes      map[string]int64
+	owners     map[string]int64
+	missing    int64
+	bytes      int64
+	checked    int64
+	failures   map[string]int64
+	wrong      map[string]int64
+	texts      []string // of the first failures
+}
+
+func newTally() tally {
+	return tally{
+		marked: map[string]int64{}, nodes: map[string]int64{}, owners: map[string]int64{},
+		failures: map[string]int64{}, wrong: map[string]int64{},
+	}
+}
+
+func (t *tally) add(s *sample) {
+	t.requests++
+	t.operations[s.op]++
+	if s.node != "" {
+		t.nodes[s.node]++
+	}
+	if s.owner != "" {
+		t.owners[s.owner]++
+	}
+	switch {
+	case s.failure != "":
+		t.failures[s.failure]++
+		t.text(s.failure, s.detail)
+	case s.op == opGet:
+		t.entry[s.from.entry]++
+		if s.from.entry == fromPeer {
+			t.behind[s.from.behind]++
+		}
+		if s.from.marked != "" {
+			t.marked[s.from.marked]++
+		}
+		t.bytes += int64(s.bytes)
+	}
+	if s.missing {
+		t.missing++
+	}
+	if s.checked {
+		t.checked++
+	}
+	if s.wrong != "" {
+		t.wrong[s.wrong]++
+		t.text("verify", s.wrong)
+	}
+}
+
+func (t *tally) text(class, detail string) {
+	if len(t.texts) < maxSamples {
+		t.texts = append(t.texts, class+": "+detail)
+	}
+}
+
+func (t *tally) merge(o *tally) {
+	t.requests += o.requests
+	t.missing += o.missing
+	t.bytes += o.bytes
+	t.checked += o.checked
+	for i := range t.operations {
+		t.operations[i] += o.operations[i]
+	}
+	for i := range t.entry {
+		t.entry[i] += o.entry[i]
+		t.behind[i] += o.behind[i]
+	}
+	for _, m := range []struct{ to, from map[string]int64 }{
+		{t.marked, o.marked}, {t.nodes, o.nodes}, {t.owners, o.owners}, {t.failures, o.failures}, {t.wrong, o.wrong},
+	} {
+		addAll(m.to, m.from)
+	}
+	for _, text := range o.texts {
+		if len(t.texts) < maxSamples {
+			t.texts = append(t.texts, text)
+		}
+	}
+}
+
+func addAll(to, from map[string]int64) {
+	for k, n := range from {
+		to[k] += n
+	}
+}
+
+func sum(m map[string]int64) (n int64) {
+	for v := range maps.Values(m) {
+		n += v
+	}
+	return n
+}
+
+// recorder takes in the samples of all workers, in shards so that they seldom
+// meet.
+type recorder struct{ shards []recorderShard }
+
+type recorderShard struct {
+	mu       sync.Mutex // guards all below
+	tally    tally
+	total    *hdrhistogram.Histogram
+	interval *hdrhistogram.Histogram // since the last point of the timeline
+	errors   int64                   // likewise
+	late     *hdrhistogram.Histogram
+	_        [64]byte // its neighbour's mutex is on another cache line
+}
+
+// newHistogram counts microseconds.
+func newHistogram(digits int) *hdrhistogram.Histogram {
+	return hdrhistogram.New(1, maxLatency.Microseconds(), digits)
+}
+
+func newRecorder(workers int) *recorder {
+	r := &recorder{shards: make([]recorderShard, min(workers, 4*runtime.GOMAXPROCS(0)))}
+	for i := range r.shards {
+		s := &r.shards[i]
+		s.tally, s.total, s.interval, s.late = newTally(), newHistogram(3), newHistogram(2), newHistogram(2)
+	}
+	return r
+}
+
+// record takes in a sample of a worker.
+func (r *recorder) record(worker int, s *sample) error {
+	sh := &r.shards[worker%len(r.shards)]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	sh.tally.add(s)
+	if s.failure != "" || s.wrong != "" {
+		sh.errors++
+	}
+	us := micros(s.latency)
+	for _, h := range []*hdrhistogram.Histogram{sh.total, sh.interval} {
+		if err := h.RecordValue(us); err != nil {
+			return fmt.Errorf("record a latency: %w", err)
+		}
+	}
+	if err := sh.late.RecordValue(micros(s.late)); err != nil {
+		return fmt.Errorf("record a delay: %w", err)
+	}
+	return nil
+}
+
+func micros(d time.Duration) int64 {
+	return min(max(d.Microseconds(), 0), maxLatency.Microseconds())
+}
+
+// interval is what happened since it was last called.
+func (r *recorder) interval() (h *hdrhistogram.Histogram, errors int64) {
+	h = newHistogram(2)
+	for i := range r.shards {
+		s := &r.shards[i]
+		s.mu.Lock()
+		h.Merge(s.interval)
+		s.interval.Reset()
+		errors += s.errors
+		s.errors = 0
+		s.mu.Unlock()
+	}
+	return h, errors
+}
+
+// total is everything so far.
+func (r *recorder) total() (t tally, latency, late *hdrhistogram.Histogram) {
+	t, latency, late = newTally(), newHistogram(3), newHistogram(2)
+	for i := range r.shards {
+		s := &r.shards[i]
+		s.mu.Lock()
+		t.merge(&s.tally)
+		latency.Merge(s.total)
+		late.Merge(s.late)
+		s.mu.Unlock()
+	}
+	return t, latency, late
+}

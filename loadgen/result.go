@@ -1,0 +1,189 @@
+package loadgen
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"kring/client"
+)
+
+// Result is what a run came to. Its JSON form is that of `kring load --json`.
+type Result struct {
+	Requests     int64   `json:"requests"`
+	Errors       int64   `json:"errors"`
+	VerifyFailed int64   `json:"verify_failed"`
+	RPS          float64 `json:"rps"`
+	Latency      Latency `json:"latency_ms"`
+	// Answers counts reads by how the entry node came to the answer; Behind
+	// those of "peer" by how the other node did.
+	Answers  map[string]int64 `json:"answers"`
+	Behind   map[string]int64 `json:"answers_behind_peer"`
+	PerNode  map[string]int64 `json:"per_node"`
+	PerOwner map[string]int64 `json:"per_owner"`
+	// OriginLoads is what the origin saw during the run; nil if nobody asked it.
+	OriginLoads *int64 `json:"origin_loads"`
+
+	// HitRatio is the share of the answered reads that waited for no load,
+	// neither their own nor another's; nil without reads.
+	HitRatio *float64 `json:"hit_ratio"`
+	Gets     int64    `json:"gets"`
+	Puts     int64    `json:"puts"`
+	Deletes  int64    `json:"deletes"`
+	// NotFound answers are no errors, and are in Answers too.
+	NotFound int64 `json:"not_found"`
+	// Marked answers came from a node that could not promise the newest value.
+	Marked   map[string]int64 `json:"marked"`
+	Bytes    int64            `json:"bytes"`
+	Verified int64            `json:"verified"`
+	Retries  int64            `json:"retries"`
+	// Unsent requests of an open loop were due, but the run was over before
+	// there was a worker to send them.
+	Unsent         int64            `json:"unsent"`
+	ErrorsByCode   map[string]int64 `json:"errors_by_code"`
+	VerifyFailures map[string]int64 `json:"verify_failures"`
+	Samples        []string         `json:"error_samples"`
+	Books          Books            `json:"books"`
+	Setup          Setup            `json:"setup"`
+	// SentLate is how long after their time the requests of an open loop were
+	// sent; it is part of their latency.
+	SentLate    Latency `json:"sent_late_ms"`
+	Seconds     float64 `json:"seconds"`
+	Interrupted bool    `json:"interrupted"`
+	Timeline    []Point `json:"timeline"`
+
+	histogram *hdrhistogram.Histogram
+}
+
+// Setup is what the run was.
+type Setup struct {
+	Nodes       []string `json:"nodes"`
+	Group       string   `json:"group"`
+	Keys        string   `json:"keys"`
+	Loop        string   `json:"loop"` // closed or open
+	Rate        float64  `json:"rate"`
+	Concurrency int      `json:"concurrency"`
+	Policy      string   `json:"policy"`
+	Write       float64  `json:"write"`
+	Delete      float64  `json:"delete"`
+	Verify      bool     `json:"verify"`
+	Seed        uint64   `json:"seed"`
+}
+
+// Latency is a distribution in milliseconds.
+type Latency struct {
+	P50  float64 `json:"p50"`
+	P95  float64 `json:"p95"`
+	P99  float64 `json:"p99"`
+	P999 float64 `json:"p999"`
+	Max  float64 `json:"max"`
+}
+
+// Point is one stretch of the timeline.
+type Point struct {
+	Seconds float64 `json:"seconds"` // its end, since the run's begin
+	RPS     float64 `json:"rps"`
+	P50     float64 `json:"p50_ms"`
+	P99     float64 `json:"p99_ms"`
+	Max     float64 `json:"max_ms"`
+	Errors  int64   `json:"errors"`
+
+	requests int64
+}
+
+// ErrWrong is what Result.Err returns is made of.
+var ErrWrong = errors.New("something was wrong")
+
+// Err is nil if all was well: every request answered, every body right, the
+// books balanced.
+func (r *Result) Err() error {
+	switch {
+	case r.VerifyFailed > 0:
+		return fmt.Errorf("%w: %d of %d verified answers failed", ErrWrong, r.VerifyFailed, r.Verified)
+	case r.Errors > 0:
+		return fmt.Errorf("%w: %d of %d requests failed", ErrWrong, r.Errors, r.Requests)
+	case !r.Books.Balanced:
+		return fmt.Errorf("%w: the books do not balance: %s", ErrWrong, r.Books.Wrong[0])
+	case r.Requests == 0:
+		return fmt.Errorf("%w: not one request was answered", ErrWrong)
+	}
+	return nil
+}
+
+func (r *run) result(counters client.Counters) *Result {
+	t, latency, late := r.recorder.total()
+	res := &Result{
+		Requests: t.requests, Errors: sum(t.failures), VerifyFailed: sum(t.wrong),
+		RPS: perSecond(t.requests, r.took), Latency: latencyOf(latency),
+		Answers: map[string]int64{}, Behind: map[string]int64{}, PerNode: t.nodes, PerOwner: t.owners,
+		Gets: t.operations[opGet], Puts: t.operations[opPut], Deletes: t.operations[opDelete],
+		NotFound: t.missing, Marked: t.marked, Bytes: t.bytes, Verified: t.checked, Retries: counters.Retries,
+		ErrorsByCode: t.failures, VerifyFailures: t.wrong, Samples: t.texts,
+		Setup: Setup{
+			Nodes: r.cfg.Nodes, Group: r.cfg.Group, Keys: r.cfg.Keys, Loop: "closed", Rate: r.cfg.Rate,
+			Concurrency: r.cfg.Concurrency, Policy: r.cfg.Policy, Write: r.cfg.Write, Delete: r.cfg.Delete,
+			Verify: r.cfg.Verify, Seed: r.cfg.Seed,
+		},
+		SentLate: latencyOf(late), Seconds: r.took.Seconds(), Interrupted: r.stopped, Timeline: r.timeline,
+		histogram: latency,
+	}
+	// The figures that are promised are there also when they are 0.
+	for s, name := range sourceNames {
+		if n := t.entry[s]; n > 0 || s != int(fromNowhere) {
+			res.Answers[name] = n
+		}
+		if n := t.behind[s]; n > 0 {
+			res.Behind[name] = n
+		}
+	}
+	var answered, waited int64
+	for s := range sources {
+		answered += t.entry[s]
+		if s == fromLoad || s == fromJoined {
+			waited += t.entry[s] + t.behind[s]
+		}
+	}
+	if answered > 0 {
+		ratio := float64(answered-waited) / float64(answered)
+		res.HitRatio = &ratio
+	}
+	if r.cfg.Rate > 0 && !r.stopped && r.cfg.Duration > 0 {
+		due := int64(math.Ceil(r.cfg.Rate * r.cfg.Duration.Seconds()))
+		if r.cfg.Count > 0 {
+			due = min(due, r.cfg.Count)
+		}
+		res.Unsent = max(due-t.requests, 0)
+	}
+	if r.cfg.Rate > 0 {
+		res.Setup.Loop = "open"
+	}
+	if res.Samples == nil {
+		res.Samples = []string{}
+	}
+	return res
+}
+
+func newPoint(at, took time.Duration, h *hdrhistogram.Histogram, failed int64) Point {
+	l := latencyOf(h)
+	return Point{
+		Seconds: at.Seconds(), RPS: perSecond(h.TotalCount(), took), P50: l.P50, P99: l.P99, Max: l.Max,
+		Errors: failed, requests: h.TotalCount(),
+	}
+}
+
+func latencyOf(h *hdrhistogram.Histogram) Latency {
+	ms := func(percentile float64) float64 {
+		return float64(min(h.ValueAtPercentile(percentile), h.Max())) / 1000
+	}
+	return Latency{P50: ms(50), P95: ms(95), P99: ms(99), P999: ms(99.9), Max: float64(h.Max()) / 1000}
+}
+
+func perSecond(n int64, d time.Duration) float64 {
+	if d <= 0 {
+		return 0
+	}
+	return math.Round(float64(n)/d.Seconds()*10) / 10
+}

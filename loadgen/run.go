@@ -1,0 +1,165 @@
+package loadgen
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"kring/client"
+)
+
+// grace is how long an interrupted run waits for requests that are under way.
+const grace = 2 * time.Second
+
+// auditTime bounds what an interrupted run still does for its report.
+const auditTime = 10 * time.Second
+
+// Run loads the cluster until the configuration's end, or ctx's, which is no
+// failure: what was measured until then is reported. The error is nil unless
+// the run could not take place; whether all went well, Result.Err says.
+func Run(ctx context.Context, cfg Config) (*Result, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	spec, err := parseKeys(cfg.Keys)
+	if err != nil {
+		return nil, err
+	}
+	once := spec.file != "" && cfg.Duration == 0 && cfg.Count == 0
+	if spec.file == "" && cfg.Duration == 0 && cfg.Count == 0 {
+		cfg.Duration = defaultDuration
+	}
+	if cfg.Seed == 0 {
+		cfg.Seed = rand.Uint64()
+	}
+	c, err := client.New(client.Config{
+		Nodes: cfg.Nodes, Policy: cfg.Policy, Token: cfg.Token, Timeout: cfg.Timeout,
+		MaxIdleConns: cfg.Concurrency, MaxAnswerBytes: 1 << 30,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("--nodes or --policy: %w", err)
+	}
+	defer c.Close()
+
+	plain := &http.Client{Transport: &http.Transport{}}
+	defer plain.CloseIdleConnections()
+	audit := &auditor{client: c, nodes: cfg.Nodes, origin: cfg.Origin, http: plain}
+	before, err := audit.before(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the books before the run: %w", err)
+	}
+
+	r := &run{cfg: &cfg, recorder: newRecorder(cfg.Concurrency)}
+	if err := r.load(ctx, c, spec, once); err != nil {
+		return nil, err
+	}
+	// The report of an interrupted run has its books too, but not for ever.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTime)
+	defer cancel()
+	res := r.result(c.Counters())
+	books, loads, err := audit.after(ctx, before)
+	if err != nil {
+		books = Books{Wrong: []string{}, NotChecked: []string{"all: " + err.Error()}, Balanced: true}
+	}
+	res.Books = books
+	if cfg.Origin != "" && err == nil && loads >= 0 {
+		res.OriginLoads = &loads
+	}
+	return res, nil
+}
+
+// run is the part of a run in which requests are sent.
+type run struct {
+	cfg      *Config
+	recorder *recorder
+	pace     *pace
+	took     time.Duration
+	timeline []Point
+	stopped  bool // by its context
+}
+
+// load sends the requests and waits for the last of them.
+func (r *run) load(ctx context.Context, target cluster, spec keySpec, once bool) (err error) {
+	var file *trace
+	if spec.file != "" {
+		if file, err = openTrace(ctx, spec.file, !once); err != nil {
+			return err
+		}
+		defer func() {
+			if e := file.close(); err == nil {
+				err = e
+			}
+		}()
+	}
+	r.pace = newPace(ctx, r.cfg)
+	defer r.pace.stop()
+	// Requests outlive the end of the run, and an interruption by a little.
+	work, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(grace, cut) })()
+
+	var book *ledger
+	if r.cfg.Verify && r.cfg.Write+r.cfg.Delete > 0 {
+		book = newLedger(strconv.FormatUint(rand.Uint64(), 36))
+	}
+	errs := make([]error, r.cfg.Concurrency)
+	var workers sync.WaitGroup
+	for i := range r.cfg.Concurrency {
+		source := rand.New(rand.NewPCG(r.cfg.Seed, uint64(i)))
+		w := &worker{
+			id: i, cfg: r.cfg, cluster: target, pace: r.pace, rand: source, ledger: book,
+			record: r.recorder.record,
+		}
+		if file != nil {
+			w.keys = file
+		} else {
+			w.keys = newRanked(spec, source)
+		}
+		workers.Go(func() {
+			if errs[i] = w.run(work); errs[i] != nil {
+				r.pace.stop()
+			}
+		})
+	}
+	ended := make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() { r.watch(ended) })
+	workers.Wait()
+	r.took = time.Since(r.pace.begun)
+	close(ended)
+	watch.Wait()
+	r.stopped = ctx.Err() != nil
+	return errors.Join(errs...)
+}
+
+// watch draws the timeline, and shows the progress, until ended is closed.
+func (r *run) watch(ended <-chan struct{}) {
+	show := newProgress(r.cfg)
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	last := r.pace.begun
+	for {
+		final := false
+		select {
+		case <-tick.C:
+		case <-ended:
+			final = true
+		}
+		now := time.Now()
+		h, failed := r.recorder.interval()
+		if took := now.Sub(last); took > 0 && (!final || h.TotalCount() > 0) {
+			r.timeline = append(r.timeline, newPoint(now.Sub(r.pace.begun), took, h, failed))
+			show.point(r.timeline[len(r.timeline)-1])
+		}
+		last = now
+		if final {
+			show.end()
+			return
+		}
+	}
+}

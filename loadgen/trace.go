@@ -1,0 +1,149 @@
+package loadgen
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// maxLine bounds a line of a file of keys.
+const maxLine = 64 << 10
+
+// trace streams a file of keys to all workers, in the file's order, so that
+// what is asked for close together in it is so here too. Nothing but a short
+// queue is held in memory.
+type trace struct {
+	queue chan traceLine
+	wait  sync.WaitGroup
+	stop  context.CancelFunc
+
+	mu  sync.Mutex // guards err
+	err error
+}
+
+type traceLine struct {
+	key  string
+	size int
+}
+
+// openTrace begins to read a file; again says to start over at its end.
+func openTrace(ctx context.Context, name string, again bool) (*trace, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("--keys: %w", err)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	t := &trace{queue: make(chan traceLine, 1024), stop: stop}
+	t.wait.Go(func() {
+		defer close(t.queue)
+		err := t.stream(ctx, f, again)
+		if e := f.Close(); err == nil {
+			err = e
+		}
+		if err != nil && ctx.Err() == nil {
+			t.mu.Lock()
+			t.err = fmt.Errorf("read the keys from %s: %w", name, err)
+			t.mu.Unlock()
+		}
+	})
+	return t, nil
+}
+
+func (t *trace) next() (string, int, bool) {
+	l, ok := <-t.queue
+	return l.key, l.size, ok
+}
+
+// close ends the reading and says whether it failed.
+func (t *trace) close() error {
+	t.stop()
+	t.wait.Wait()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.err
+}
+
+func (t *trace) stream(ctx context.Context, f *os.File, again bool) error {
+	for {
+		var r io.Reader = f
+		if strings.HasSuffix(f.Name(), ".gz") {
+			z, err := gzip.NewReader(bufio.NewReaderSize(f, maxLine))
+			if err != nil {
+				return err
+			}
+			r = z
+		}
+		n, err := t.lines(ctx, r)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return errors.New("there are none")
+		}
+		if !again {
+			return nil
+		}
+		if _, err := f.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+	}
+}
+
+// lines queues the keys of one pass and counts them.
+func (t *trace) lines(ctx context.Context, r io.Reader) (n int64, err error) {
+	scan := bufio.NewScanner(r)
+	scan.Buffer(make([]byte, 0, 4096), maxLine)
+	// bufio.ScanLines would take a key's own last CR for part of the line break.
+	scan.Split(splitLines)
+	for number := 1; scan.Scan(); number++ {
+		if len(scan.Bytes()) == 0 {
+			continue
+		}
+		l, err := parseLine(scan.Bytes())
+		if err != nil {
+			return n, fmt.Errorf("line %d: %w", number, err)
+		}
+		select {
+		case t.queue <- l:
+			n++
+		case <-ctx.Done():
+			return n, ctx.Err()
+		}
+	}
+	return n, scan.Err()
+}
+
+func splitLines(data []byte, atEOF bool) (advance int, token []byte, err error) {
+	if i := bytes.IndexByte(data, '\n'); i >= 0 {
+		return i + 1, data[:i], nil
+	}
+	if atEOF && len(data) > 0 {
+		return len(data), data, nil
+	}
+	return 0, nil, nil
+}
+
+// parseLine reads a key, optionally followed by a tab and a size.
+func parseLine(line []byte) (traceLine, error) {
+	key, rest, found := bytes.Cut(line, []byte{'\t'})
+	if len(key) == 0 {
+		return traceLine{}, errors.New("the key is empty")
+	}
+	l := traceLine{key: string(key), size: -1}
+	if found {
+		size, err := strconv.ParseInt(string(bytes.TrimSpace(rest)), 10, 31)
+		if err != nil || size < 0 {
+			return traceLine{}, fmt.Errorf("%q is not a size in bytes", rest)
+		}
+		l.size = int(size)
+	}
+	return l, nil
+}
