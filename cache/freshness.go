@@ -102,6 +102,9 @@ func (g *group) date(e *Entry, said Freshness, now time.Time) {
 	if said.NoCache {
 		e.TTL = atOnce
 	}
+	if e.TTL == atOnce {
+		e.Born = e.Born.Add(-atOnce) // it is over already
+	}
 	e.TTL = g.jittered(e.TTL)
 	if said.NoCache || said.MustRevalidate {
 		return

@@ -1,0 +1,362 @@
+package cache_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kring/cache"
+)
+
+// short gives docs a TTL of 10 s, 5 s of stale-while-revalidate and a minute
+// of stale-if-error.
+func short(g *cache.GroupConfig) {
+	g.TTL, g.StaleWhileRevalidate, g.StaleIfError = 10*second, 5*second, 60*second
+}
+
+func TestFreshThenStaleThenLoadedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t, group(short))
+		f.wants(f.get(doc("k")), "k#1", cache.KindLoad)
+		pass(10*second - 1)
+		f.wants(f.get(doc("k")), "k#1", cache.KindHit)
+		pass(1)
+		f.wants(f.get(doc("k")), "k#1", cache.KindStale)
+		synctest.Wait()
+		f.wants(f.get(doc("k")), "k#2", cache.KindHit)
+		pass(15 * second)
+		f.wants(f.get(doc("k")), "k#3", cache.KindLoad)
+	})
+}
+
+func TestNobodyWaitsForARefreshAndThereIsOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t, group(short))
+		f.get(doc("k"))
+		pass(10 * second)
+		f.origin.latency = 3 * second
+		began := time.Now()
+		by := f.crowd(200, doc("k"))()
+		if len(by[cache.KindStale]) != 200 || time.Since(began) != 0 {
+			t.Errorf("%d stale answers after %v", len(by[cache.KindStale]), time.Since(began))
+		}
+		pass(3 * second)
+		if n := f.origin.loads("k"); n != 2 {
+			t.Errorf("%d loads", n)
+		}
+		f.wants(f.get(doc("k")), "k#2", cache.KindHit)
+	})
+}
+
+func TestFailedRefreshBacksOffAndKeepsTheGoodValue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t, group(func(g *cache.GroupConfig) {
+			g.TTL, g.StaleWhileRevalidate, g.StaleIfError = 10*second, 30*second, 90*second
+		}))
+		f.get(doc("k"))
+		f.origin.set(0, failing)
+		pass(10 * second)
+		for range 290 { // through stale-while-revalidate and into stale-if-error
+			f.wants(f.get(doc("k")), "k#1", cache.KindStale)
+			pass(100 * time.Millisecond)
+		}
+		// Back-offs of 0.5–1, 1–2, 2–4 and then 4–8 s.
+		if n := f.origin.loads("k") - 1; n < 5 || n > 11 {
+			t.Errorf("%d tries in 29 s", n)
+		}
+		f.origin.set(0, counting)
+		pass(8 * second)
+		f.get(doc("k"))
+		synctest.Wait()
+		if g := f.get(doc("k")); g.Kind != cache.KindHit {
+			t.Errorf("kind %d after the origin has recovered", g.Kind)
+		}
+	})
+}
+
+func TestStaleIfErrorWaitsForTheLoadFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t, group(short))
+		f.get(doc("k"))
+		pass(15 * second)
+		f.origin.set(second, failing)
+		began := time.Now()
+		by := f.crowd(10, doc("k"))()
+		for _, g := range by[cache.KindStale] {
+			f.wants(g, "k#1", cache.KindStale)
+			if !g.StaleError {
+				t.Error("not marked as served because of an error")
+			}
+		}
+		if len(by[cache.KindStale]) != 10 || time.Since(began) != second {
+			t.Errorf("%v after %v", by, time.Since(began))
+		}
+		f.wants(f.get(doc("k")), "k#1", cache.KindStale) // at once, by the remembered error
+		if time.Since(began) != second {
+			t.Error("waited for an origin that is known to fail")
+		}
+		f.origin.set(0, counting)
+		pass(second)
+		f.wants(f.get(doc("k")), "k#3", cache.KindLoad)
+		f.origin.set(0, failing)
+		pass(75 * second)
+		f.wantsError(f.get(doc("k")), errOrigin, cache.KindLoad)
+	})
+}
+
+func TestMissingKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t, group(func(g *cache.GroupConfig) { g.NegativeTTL = 5 * second }))
+		f.origin.set(0, missing)
+		f.wantsNothing(f.get(doc("k")), cache.KindLoad)
+		f.wantsNothing(f.get(doc("k")), cache.KindHit)
+		if s := f.Stats(); s.Negative != 1 || s.Hits != 1 || s.Entries != 1 {
+			t.Errorf("%+v", s)
+		}
+		if cp, ok := f.Copy(doc("k")); !ok || cp.Role != "negative" || cp.TTL != 5 {
+			t.Errorf("%+v", cp)
+		}
+		pass(5 * second)
+		f.origin.set(0, counting)
+		f.wants(f.get(doc("k")), "k#2", cache.KindLoad)
+		f.wants(f.get(doc("k")), "k#2", cache.KindHit)
+		if n := f.Stats().Entries; n != 1 {
+			t.Errorf("%d entries", n)
+		}
+		pass(60 * second)
+		f.origin.set(0, missing)
+		f.wants(f.get(doc("k")), "k#2", cache.KindStale)
+		synctest.Wait()
+		f.wantsNothing(f.get(doc("k")), cache.KindHit)
+		pass(5 * second)
+		f.origin.set(0, failing)
+		f.wantsError(f.get(doc("k")), errOrigin, cache.KindLoad)
+	})
+}
+
+func TestFloodOfMissingKeysEvictsNoValue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t, func(o *cache.Options) { o.Config.MaxBytes = 1 << 20 })
+		for i := range 500 {
+			f.get(doc(fmt.Sprint("hot", i)))
+		}
+		f.origin.set(0, missing)
+		for i := range 10000 {
+			f.wantsNothing(f.get(doc(fmt.Sprint("missing", i))), cache.KindLoad)
+		}
+		for i := range 500 {
+			f.wants(f.get(doc(fmt.Sprint("hot", i))), fmt.Sprintf("hot%d#1", i), cache.KindHit)
+		}
+		if s := f.Stats(); s.Entries > 600 || s.Evictions == 0 {
+			t.Errorf("%d entries, %d evictions", s.Entries, s.Evictions)
+		}
+	})
+}
+
+func TestRefreshAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t, group(func(g *cache.GroupConfig) { g.TTL, g.RefreshAhead = 10*second, 0.2 }))
+		f.get(doc("asked for"))
+		f.get(doc("not asked for"))
+		pass(8 * second)
+		f.wants(f.get(doc("asked for")), "asked for#1", cache.KindHit)
+		synctest.Wait()
+		if n := f.origin.total(); n != 2 {
+			t.Errorf("%d loads before the last share of the TTL", n)
+		}
+		pass(1)
+		f.origin.latency = second
+		for range 10 {
+			f.wants(f.get(doc("asked for")), "asked for#1", cache.KindHit)
+		}
+		pass(second)
+		f.wants(f.get(doc("asked for")), "asked for#2", cache.KindHit)
+		pass(5 * second)
+		if a, b := f.origin.loads("asked for"), f.origin.loads("not asked for"); a != 2 || b != 1 {
+			t.Errorf("%d and %d loads", a, b)
+		}
+	})
+}
+
+func TestJitterShortensLifetimesAndNeverMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t, group(func(g *cache.GroupConfig) { g.TTL, g.Jitter = 100*second, 0.5 }))
+		shortest, longest := time.Hour, time.Duration(0)
+		for i := range 1000 {
+			ttl := f.get(doc(fmt.Sprint(i))).Entry.TTL
+			shortest, longest = min(shortest, ttl), max(longest, ttl)
+		}
+		if shortest < 50*second || shortest > 60*second || longest > 100*second || longest < 90*second {
+			t.Errorf("lifetimes of %v to %v", shortest, longest)
+		}
+		exact, err := f.Put(t.Context(), &cache.Request{Key: doc("put"), Value: []byte("v"), TTL: 100 * second})
+		if err != nil || exact.Entry.TTL != 100*second {
+			t.Errorf("%v: a TTL that was asked for became %v", err, exact.Entry.TTL)
+		}
+	})
+}
+
+// What an origin says decides for how long, and in which way, its answer is used.
+func TestCacheControl(t *testing.T) {
+	const never = -1
+	f := func(ttl, swr, sie time.Duration) cache.Freshness {
+		return cache.Freshness{TTL: ttl, StaleWhileRevalidate: swr, StaleIfError: sie}
+	}
+	mustRevalidate := f(20*second, never, never)
+	mustRevalidate.MustRevalidate = true
+	noCache := f(20*second, never, never)
+	noCache.NoCache = true
+	noStore := f(20*second, never, never)
+	noStore.NoStore = true
+	aged := f(20*second, never, never)
+	aged.Age = 15 * second
+	rows := []struct {
+		name             string
+		said             cache.Freshness
+		ignored          bool // respect_cache_control is off
+		fresh, swr, sie  time.Duration
+		revalidatesAtAll bool
+	}{
+		{name: "nothing", said: cache.Unsaid, fresh: 10 * second, swr: 5 * second, sie: 60 * second},
+		{name: "max-age=20", said: f(20*second, never, never), fresh: 20 * second, swr: 5 * second, sie: 60 * second},
+		{name: "max-age=20, not respected", said: f(20*second, 0, 0), ignored: true, fresh: 10 * second, swr: 5 * second, sie: 60 * second},
+		{name: "stale-while-revalidate=1", said: f(never, second, never), fresh: 10 * second, swr: second, sie: 60 * second},
+		{name: "stale-if-error=8", said: f(never, never, 8*second), fresh: 10 * second, swr: 5 * second, sie: 8 * second},
+		{name: "must-revalidate", said: mustRevalidate, fresh: 20 * second},
+		{name: "no-cache", said: noCache},
+		{name: "no-store", said: noStore},
+		{name: "max-age=0", said: f(0, never, never), sie: 60 * second},
+		{name: "max-age=0, stale-while-revalidate=2", said: f(0, 2*second, never), swr: 2 * second, sie: 60 * second},
+		{name: "Age: 15", said: aged, fresh: 5 * second, swr: 5 * second, sie: 60 * second},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := setup(t, group(func(g *cache.GroupConfig) {
+					short(g)
+					g.RespectCacheControl = !row.ignored
+				}))
+				load := func() {
+					f.DropGroup("docs")
+					f.origin.set(0, saying(row.said))
+					if g := f.get(doc("k")); g.Kind != cache.KindLoad {
+						t.Fatalf("%+v", g)
+					}
+				}
+				at := func(age time.Duration, want cache.Kind, why string) {
+					t.Helper()
+					load()
+					f.origin.set(0, failing)
+					pass(age)
+					if g := f.get(doc("k")); g.Kind != want {
+						t.Errorf("%s: after %v kind %d, want %d", why, age, g.Kind, want)
+					}
+				}
+				if row.fresh > 0 {
+					at(row.fresh-1, cache.KindHit, "fresh")
+				}
+				if row.swr > 0 {
+					at(row.fresh, cache.KindStale, "stale while revalidate")
+					at(row.fresh+row.swr-1, cache.KindStale, "stale while revalidate")
+				}
+				if last := max(row.swr, row.sie); last > 0 {
+					at(row.fresh+last-1, cache.KindStale, "stale if error")
+				}
+				at(row.fresh+max(row.swr, row.sie), cache.KindLoad, "over")
+				if row.sie > row.swr {
+					load()
+					pass(row.fresh + row.swr)
+					if g := f.get(doc("k")); g.Kind != cache.KindLoad || g.err != nil {
+						t.Errorf("between the windows: %+v", g)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestNoStoreIsSharedWithThoseWhoWaitAndNeverStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t)
+		noStore := cache.Unsaid
+		noStore.NoStore = true
+		f.origin.set(second, saying(noStore))
+		by := f.crowd(50, doc("k"))()
+		if len(by[cache.KindLoad]) != 1 || len(by[cache.KindJoined]) != 49 || by[cache.KindLoad][0].Stored {
+			t.Errorf("answers by kind: %v", by)
+		}
+		f.wants(f.get(doc("k")), "k#2", cache.KindLoad)
+		if s := f.Stats(); s.Entries != 0 {
+			t.Errorf("%d entries", s.Entries)
+		}
+	})
+}
+
+// An answer that may not be stored says that what was stored is over.
+func TestNoStoreTakesAwayTheOldValue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t, group(short))
+		f.get(doc("k"))
+		pass(10 * second)
+		noStore := cache.Unsaid
+		noStore.NoStore = true
+		f.origin.set(0, saying(noStore))
+		f.wants(f.get(doc("k")), "k#1", cache.KindStale)
+		synctest.Wait()
+		f.wants(f.get(doc("k")), "k#3", cache.KindLoad)
+	})
+}
+
+func TestRevalidation(t *testing.T) {
+	for name, validate := range map[string]func(e *cache.Entry){
+		"etag":          func(e *cache.Entry) { e.OriginETag = `"v1"` },
+		"last-modified": func(e *cache.Entry) { e.LastModified = "Mon, 02 Jan 2006 15:04:05 GMT" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := setup(t, group(short))
+				f.origin.set(0, func(n int, l *cache.Load) (cache.Loaded, error) {
+					if l.Previous != nil {
+						return cache.Loaded{NotModified: true, Status: 304, Freshness: cache.Unsaid}, nil
+					}
+					loaded, err := counting(n, l)
+					validate(loaded.Entry)
+					return loaded, err
+				})
+				first := f.get(doc("k"))
+				f.wants(first, "k#1", cache.KindLoad)
+				pass(500 * second) // long dead, and still there to be compared
+				again := f.get(doc("k"))
+				f.wants(again, "k#1", cache.KindLoad)
+				if again.Status != 304 || again.Entry.ETag != first.Entry.ETag || again.Entry.Version == first.Entry.Version {
+					t.Errorf("%+v", again)
+				}
+				pass(second)
+				f.wants(f.get(doc("k")), "k#1", cache.KindHit)
+				f.remove(doc("k"))
+				f.wants(f.get(doc("k")), "k#3", cache.KindLoad) // nothing is left to compare with
+			})
+		})
+	}
+}
+
+func TestEntriesThatAreOverAndCannotBeRevalidatedAreDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t, group(short))
+		f.get(doc("k"))
+		f.put(kv("forever"), "v")
+		if _, err := f.Put(t.Context(), &cache.Request{Key: kv("k"), Value: []byte("v"), TTL: second}); err != nil {
+			t.Fatal(err)
+		}
+		pass(second)
+		f.wantsNothing(f.get(kv("k")), cache.KindHit) // no stale values in a plain group
+		pass(100 * second)
+		f.origin.refuses(cache.ErrNoEligibleEndpoint)
+		f.wantsError(f.get(doc("k")), cache.ErrNoEligibleEndpoint, cache.KindRefused)
+		f.wants(f.get(kv("forever")), "v", cache.KindHit)
+		if s := f.Stats(); s.Entries != 1 {
+			t.Errorf("%d entries", s.Entries)
+		}
+	})
+}
