@@ -102,9 +102,9 @@ func New(o Options) (*API, error) {
 		draining: o.Draining, log: o.Log,
 		pools: make(map[string]*balance.Pool), cross: http.NewCrossOriginProtection(),
 		statuses: newStatuses(o.Node), ids: newRequestIDs(),
-		conns:     newConnections(o.Limits.MaxConnections, o.Limits.ConnectionsPerAddress),
 		nodeValue: []string{o.Node}, maxAges: numbered{prefix: "max-age="},
 	}
+	a.conns = newConnections(o.Limits.MaxConnections, o.Limits.ConnectionsPerAddress, a.explainUnread)
 	a.bodies = newBudget(max(minBodyBudget, 4*a.maxValue, 4*a.maxBatch))
 	for _, p := range o.Pools {
 		name := p.Status().Name

@@ -37,16 +37,16 @@ func (a *API) batch(c *gin.Context, key cache.Key) error {
 	if err := a.cache.CheckKey(cache.Key{Group: key.Group, Key: "-"}); errors.Is(err, cache.ErrUnknownGroup) {
 		return err
 	}
-	body, release, err := a.readBody(r, a.maxBatch)
+	body, err := a.readBody(r, a.maxBatch)
 	if err != nil {
 		return err
 	}
-	defer release()
+	defer body.release()
 	var req batchRequest
 	if mediaType(r.Header.Get("Content-Type")) == batchMediaType {
-		req, err = decodeBinaryBatch(body, a.limits.BatchKeys)
+		req, err = decodeBinaryBatch(body.bytes, a.limits.BatchKeys)
 	} else {
-		req, err = decodeJSONBatch(body, a.limits.BatchKeys)
+		req, err = decodeJSONBatch(body.bytes, a.limits.BatchKeys)
 	}
 	if err != nil {
 		return err
@@ -191,6 +191,7 @@ func (j *jsonBatch) entry(out *bytes.Buffer, b batchEntry) {
 	if err := enc.Encode(&e); err != nil { // strings and numbers, into memory
 		panic(err)
 	}
+	out.Truncate(out.Len() - 1) // Encode ends with a line break
 }
 
 // decodeJSONBatch reads {"keys":[…]} or {"delete":[…]}.

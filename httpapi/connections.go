@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"kring/cache"
 )
 
 // connections holds the open connections to their limits, altogether and from
@@ -17,6 +19,9 @@ import (
 type connections struct {
 	max        int
 	perAddress int
+	// explain writes the whole answer to a request that cannot be read, or is
+	// not even waited for.
+	explain func(code cache.Code) []byte
 
 	// mu guards open and from.
 	mu   sync.Mutex
@@ -27,37 +32,12 @@ type connections struct {
 	displaced atomic.Uint64 // closed, while idle, for a new one
 }
 
-func newConnections(most, perAddress int) *connections {
+func newConnections(most, perAddress int, explain func(cache.Code) []byte) *connections {
 	return &connections{
-		max: most, perAddress: perAddress,
+		max: most, perAddress: perAddress, explain: explain,
 		open: make(map[*connection]struct{}), from: make(map[netip.Addr]int),
 	}
 }
-
-// connection is an accepted connection that is counted until it is closed or
-// hijacked.
-type connection struct {
-	net.Conn
-	owner *connections
-	addr  netip.Addr
-	// idle is when it began to wait for a request, in nanoseconds after
-	// begin; 0 while a request is answered.
-	idle atomic.Int64
-}
-
-// begin is what idle times are counted from.
-var begin = time.Now()
-
-// Close closes the connection and gives its place to another.
-func (c *connection) Close() error {
-	c.release()
-	return c.Conn.Close()
-}
-
-// NetConn is the connection underneath.
-func (c *connection) NetConn() net.Conn { return c.Conn }
-
-func (c *connection) release() { c.owner.remove(c) }
 
 // admit counts a new connection, or reports that there is no place for it.
 func (s *connections) admit(raw net.Conn) (*connection, bool) {
@@ -140,6 +120,7 @@ func (s *connections) changed(raw net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateActive:
 		c.idle.Store(0)
+		c.unanswered = true
 	case http.StateIdle:
 		c.idle.Store(int64(time.Since(begin)))
 	case http.StateHijacked:

@@ -16,17 +16,18 @@ import (
 
 // The failures that only the HTTP surface knows.
 var (
-	errBadGroup     = &cache.Error{Code: "bad-group"}
-	errBadRequest   = &cache.Error{Code: "bad-request"}
-	errUnauthorized = &cache.Error{Code: "unauthorized"}
-	errForbidden    = &cache.Error{Code: "forbidden"}
-	errNotFound     = &cache.Error{Code: "not-found"}
-	errUnknownPool  = &cache.Error{Code: "unknown-pool"}
-	errNoRoute      = &cache.Error{Code: "no-route"}
-	errNoMethod     = &cache.Error{Code: "method-not-allowed"}
-	errRateLimited  = &cache.Error{Code: "rate-limited"}
-	errNotReady     = &cache.Error{Code: "not-ready"}
-	errClientGone   = &cache.Error{Code: "client-gone"}
+	errBadGroup       = &cache.Error{Code: "bad-group"}
+	errBadRequest     = &cache.Error{Code: "bad-request"}
+	errUnauthorized   = &cache.Error{Code: "unauthorized"}
+	errForbidden      = &cache.Error{Code: "forbidden"}
+	errNotFound       = &cache.Error{Code: "not-found"}
+	errUnknownPool    = &cache.Error{Code: "unknown-pool"}
+	errNoRoute        = &cache.Error{Code: "no-route"}
+	errNoMethod       = &cache.Error{Code: "method-not-allowed"}
+	errRateLimited    = &cache.Error{Code: "rate-limited"}
+	errHeaderTooLarge = &cache.Error{Code: "header-too-large"}
+	errNotReady       = &cache.Error{Code: "not-ready"}
+	errClientGone     = &cache.Error{Code: "client-gone"}
 )
 
 // statusClientGone is what nginx made customary for a client that closed its
@@ -62,6 +63,7 @@ var failures = map[cache.Code]failure{
 	"precondition-failed": {status: http.StatusPreconditionFailed, title: "The condition is not met"},
 	"value-too-large":     {status: http.StatusRequestEntityTooLarge, title: "The body is too large", close: true},
 	"key-too-long":        {status: http.StatusRequestURITooLong, title: "The key is too long"},
+	"header-too-large":    {status: http.StatusRequestHeaderFieldsTooLarge, title: "The request's header is too large"},
 	"rate-limited":        {status: http.StatusTooManyRequests, title: "Too many requests with this token", retryAfter: 1},
 	"client-gone":         {status: statusClientGone, title: "The client is gone"},
 	"internal":            {status: http.StatusInternalServerError, title: "Something went wrong inside"},
@@ -152,7 +154,7 @@ func (a *API) fail(c *gin.Context, err error) {
 	if errors.As(err, &unconfirmed) {
 		p.Unconfirmed = unconfirmed.Nodes
 	}
-	body, contentType := p.render(c.Request)
+	body, contentType := p.render(c.Request.Header.Get("Accept"))
 	h.Set("Content-Type", contentType)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	c.Writer.WriteHeader(f.status)
@@ -165,8 +167,9 @@ func (a *API) logInternal(c *gin.Context, err error) {
 		slog.String("request_id", a.requestID(c)), slog.Any("error", err))
 }
 
-func (p *problem) render(r *http.Request) (body []byte, contentType string) {
-	if accept := r.Header.Get("Accept"); strings.Contains(accept, "text/plain") && !strings.Contains(accept, "json") {
+// render writes the problem as the client can read it.
+func (p *problem) render(accept string) (body []byte, contentType string) {
+	if strings.Contains(accept, "text/plain") && !strings.Contains(accept, "json") {
 		line := strconv.Itoa(p.Status) + " " + p.Type[len("/problems/"):] + ": " + p.Title
 		if p.Detail != "" {
 			line += ": " + p.Detail

@@ -19,6 +19,7 @@ type metrics struct {
 	registry *prometheus.Registry
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
+	unread   *prometheus.CounterVec
 }
 
 func newMetrics(a *API, version string) *metrics {
@@ -31,6 +32,9 @@ func newMetrics(a *API, version string) *metrics {
 		Name: "kring_http_request_duration_seconds", Help: "Time from a request's header to the end of its answer.",
 		Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 	}, []string{"route", "method"})
+	m.unread = auto.NewCounterVec(prometheus.CounterOpts{
+		Name: "kring_http_unread_requests_total", Help: "Connections turned away before a request could be read, by status.",
+	}, []string{"status"})
 	auto.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "kring_http_requests_in_flight", Help: "Requests being answered, of those that are bounded.",
 	}, func() float64 { return float64(a.inFlight.Load()) })

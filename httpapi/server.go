@@ -1,10 +1,14 @@
 package httpapi
 
 import (
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"strconv"
 	"time"
+
+	"kring/cache"
 )
 
 const (
@@ -67,21 +71,29 @@ func (l *listener) Accept() (net.Conn, error) {
 		if c, ok := l.conns.admit(raw); ok {
 			return c, nil
 		}
-		refuse(raw)
+		l.refuse(raw)
 	}
 }
 
-const refusal = "HTTP/1.1 503 Service Unavailable\r\n" +
-	"Content-Type: application/problem+json\r\n" +
-	"Retry-After: 1\r\n" +
-	"Connection: close\r\n" +
-	"\r\n" +
-	`{"type":"/problems/overloaded","title":"Too much is going on","status":503,"detail":"too many connections"}` + "\n"
-
 // refuse is best effort: who cannot be told is closed all the same.
-func refuse(c net.Conn) {
+func (l *listener) refuse(c net.Conn) {
 	if err := c.SetWriteDeadline(time.Now().Add(50 * time.Millisecond)); err == nil {
-		_, _ = c.Write([]byte(refusal))
+		_, _ = c.Write(l.conns.explain(cache.ErrOverloaded.Code))
 	}
 	_ = c.Close()
+}
+
+// explainUnread is a whole answer, for a client whose request was not read.
+func (a *API) explainUnread(code cache.Code) []byte {
+	f := failures[code]
+	id := a.ids.next()
+	p := problem{Type: "/problems/" + string(code), Title: f.title, Status: f.status, Node: a.node, RequestID: id}
+	body, contentType := p.render("")
+	b := fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %d\r\nX-Request-ID: %s\r\nConnection: close\r\n",
+		f.status, http.StatusText(f.status), contentType, len(body), id)
+	if f.retryAfter > 0 {
+		b = fmt.Appendf(b, "Retry-After: %d\r\n", f.retryAfter)
+	}
+	a.metrics.unread.WithLabelValues(strconv.Itoa(f.status)).Inc()
+	return append(append(b, "\r\n"...), body...)
 }

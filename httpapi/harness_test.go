@@ -1,0 +1,276 @@
+package httpapi_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"kring/cache"
+	"kring/httpapi"
+	"kring/peers"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// server is a node's HTTP surface on a socket of its own: a real cache, a ring
+// of one, and an origin that is a function.
+type server struct {
+	addr   string
+	api    *httpapi.API
+	cache  *cache.Cache
+	origin *origin
+	log    *logBuffer
+	http   *http.Server
+}
+
+// setup is what a test may change before the server starts.
+type setup struct {
+	options httpapi.Options
+	server  func(*http.Server)
+}
+
+const testNode = "kring-1"
+
+// serve starts a server that the test's end stops.
+func serve(t testing.TB, change ...func(*setup)) *server {
+	t.Helper()
+	s := &server{origin: newOrigin(), log: &logBuffer{}}
+	docs := cache.DefaultGroupConfig("docs")
+	docs.Origin = cache.OriginConfig{Pool: "docs", Path: "/docs/{key}"}
+	docs.Jitter = 0
+	docs.StaleIfError = 0
+	kv := cache.DefaultGroupConfig("kv")
+	kv.TTL = 0
+	other := kv
+	other.Name = "other"
+	log := slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	var err error
+	s.cache, err = cache.New(cache.Options{
+		Node: testNode, Config: cache.DefaultConfig(), Loader: s.origin, Log: log,
+		Groups: []cache.GroupConfig{docs, kv, other},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closed(t, s.cache) })
+	p, err := peers.New(peers.Options{
+		Self: peers.Member{ID: testNode, URL: "http://127.0.0.1:8001", Weight: 1}, Config: peers.DefaultConfig(), Log: log,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Start(s.cache)
+	t.Cleanup(func() { closed(t, p) })
+
+	conf := setup{options: httpapi.Options{
+		Node: testNode, Version: "test", Cluster: "kring", Cache: s.cache, Peers: p,
+		Limits: httpapi.DefaultLimits(), Log: log,
+	}}
+	for _, f := range change {
+		f(&conf)
+	}
+	if s.api, err = httpapi.New(conf.options); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.addr = l.Addr().String()
+	s.http = s.api.Server()
+	if conf.server != nil {
+		conf.server(s.http)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.http.Serve(s.api.Listener(l)) }()
+	t.Cleanup(func() {
+		closed(t, s.http)
+		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+			t.Errorf("serve: %v", err)
+		}
+		if t.Failed() {
+			t.Logf("log:\n%s", s.log)
+		}
+	})
+	return s
+}
+
+func closed(t testing.TB, c io.Closer) {
+	t.Helper()
+	if err := c.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+}
+
+// origin answers loads: the key's first word says how.
+type origin struct {
+	loads   atomic.Int64
+	release chan struct{} // lets the loads of "slow …" go on
+}
+
+func newOrigin() *origin { return &origin{release: make(chan struct{})} }
+
+func (o *origin) Load(ctx context.Context, l *cache.Load) (cache.Loaded, error) {
+	o.loads.Add(1)
+	l.Sent.Add(1)
+	word, _, _ := strings.Cut(l.Key.Key, " ")
+	unsaid := cache.Freshness{TTL: -1, StaleWhileRevalidate: -1, StaleIfError: -1}
+	e := &cache.Entry{Value: []byte("value of " + l.Key.Key), ContentType: "text/plain", LastModified: "Sat, 01 Nov 2025 10:00:00 GMT"}
+	switch word {
+	case "missing":
+		return cache.Loaded{Entry: &cache.Entry{Negative: true}, Status: 404, Freshness: unsaid}, nil
+	case "broken":
+		return cache.Loaded{}, cache.ErrOriginFailed.Because(errors.New("secret detail: connection refused"))
+	case "panicking":
+		panic("the origin's client is broken")
+	case "encoded":
+		e.ContentEncoding = "br"
+	case "slow":
+		select {
+		case <-o.release:
+		case <-ctx.Done():
+			return cache.Loaded{}, cache.ErrOriginTimeout.Because(ctx.Err())
+		}
+	}
+	return cache.Loaded{Entry: e, Status: 200, Freshness: unsaid}, nil
+}
+
+// logBuffer is a log that a test can read.
+type logBuffer struct {
+	mu  sync.Mutex // guards buf
+	buf bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// answer is what came back, its body read.
+type answer struct {
+	*http.Response
+	body string
+}
+
+// raw sends bytes over a new connection, as they are, and reads one answer.
+func (s *server) raw(t testing.TB, request string) answer {
+	t.Helper()
+	conn := s.dial(t)
+	defer closed(t, conn)
+	return exchange(t, conn, bufio.NewReader(conn), request)
+}
+
+func (s *server) dial(t testing.TB) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+func exchange(t testing.TB, conn net.Conn, br *bufio.Reader, request string) answer {
+	t.Helper()
+	if _, err := io.WriteString(conn, request); err != nil {
+		t.Fatalf("send: %v", err)
+	}
+	method, _, _ := strings.Cut(request, " ")
+	return read(t, br, method)
+}
+
+func read(t testing.TB, br *bufio.Reader, method string) answer {
+	t.Helper()
+	res, err := http.ReadResponse(br, &http.Request{Method: method})
+	if err != nil {
+		t.Fatalf("read the answer: %v", err)
+	}
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatalf("read the answer's body: %v", err)
+	}
+	closed(t, res.Body)
+	return answer{res, string(body)}
+}
+
+// do sends a request line, header lines and, if one is given, a body.
+func (s *server) do(t testing.TB, line string, rest ...string) answer {
+	t.Helper()
+	header, body := rest, ""
+	if n := len(rest); n > 0 && !strings.Contains(rest[n-1], ": ") {
+		header, body = rest[:n-1], rest[n-1]
+	}
+	return s.raw(t, request(line, header, body))
+}
+
+// request writes a request; a body gets its length unless the header says how
+// long it is.
+func request(line string, header []string, body string) string {
+	var b strings.Builder
+	b.WriteString(line + " HTTP/1.1\r\nHost: kring\r\n")
+	sized := body == ""
+	for _, h := range header {
+		b.WriteString(h + "\r\n")
+		name, _, _ := strings.Cut(strings.ToLower(h), ":")
+		sized = sized || name == "content-length" || name == "transfer-encoding"
+	}
+	if !sized {
+		b.WriteString("Content-Length: " + itoa(len(body)) + "\r\n")
+	}
+	b.WriteString("\r\n" + body)
+	return b.String()
+}
+
+// eventually waits for a condition that something else brings about.
+func eventually(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(20 * time.Second)
+	for !condition() {
+		select {
+		case <-tick.C:
+		case <-limit:
+			t.Fatalf("waited in vain: %s", what)
+		}
+	}
+}
+
+// file writes a file of the test's own and returns its path.
+func file(t testing.TB, content string) string {
+	t.Helper()
+	f, err := os.CreateTemp(t.TempDir(), "file")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString(content); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Clean(f.Name())
+}

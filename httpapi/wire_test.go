@@ -1,0 +1,201 @@
+package httpapi_test
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestMalformed sends what no client should. Each is answered once, and the
+// connection ends there: what follows might be read as another request.
+func TestMalformed(t *testing.T) {
+	const smuggled = "GET /v1/cache/kv/smuggled HTTP/1.1\r\nHost: k\r\n\r\n"
+	put := "PUT /v1/cache/kv/a HTTP/1.1\r\nHost: k\r\n"
+	for name, c := range map[string]struct {
+		request string
+		status  int
+	}{
+		"two different lengths":       {put + "Content-Length: 1\r\nContent-Length: 2\r\n\r\nxy", 400},
+		"no number for a length":      {put + "Content-Length: 1x\r\n\r\nx", 400},
+		"a negative length":           {put + "Content-Length: -1\r\n\r\n", 400},
+		"a space before the colon":    {put + "Content-Length : 1\r\n\r\nx", 400},
+		"a continued line":            {put + "X-A: b\r\n c\r\nContent-Length : 1\r\n\r\nx", 400},
+		"a bad escape":                {"GET /v1/cache/kv/%zz HTTP/1.1\r\nHost: k\r\n\r\n", 400},
+		"a cut escape":                {"GET /v1/cache/kv/a%2 HTTP/1.1\r\nHost: k\r\n\r\n", 400},
+		"a raw space":                 {"GET /v1/cache/kv/a b HTTP/1.1\r\nHost: k\r\n\r\n", 400},
+		"a raw control character":     {"GET /v1/cache/kv/a\x01b HTTP/1.1\r\nHost: k\r\n\r\n", 400},
+		"no host":                     {"GET /v1/cache/kv/a HTTP/1.1\r\n\r\n", 400},
+		"GET with a body":             {"GET /v1/cache/kv/a HTTP/1.1\r\nHost: k\r\nContent-Length: 5\r\n\r\nhello", 400},
+		"GET with a chunked body":     {"GET /v1/cache/kv/a HTTP/1.1\r\nHost: k\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
+		"HEAD with a body":            {"HEAD /v1/cache/kv/a HTTP/1.1\r\nHost: k\r\nContent-Length: 5\r\n\r\nhello", 400},
+		"a transfer coding unknown":   {put + "Transfer-Encoding: gzip\r\n\r\nx", 501},
+		"two transfer codings":        {put + "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n", 501},
+		"a chunk with a bad length":   {put + "Transfer-Encoding: chunked\r\n\r\nxyz\r\nabc\r\n0\r\n\r\n", 400},
+		"a chunk without its end":     {put + "Transfer-Encoding: chunked\r\n\r\n2\r\nabc\r\n0\r\n\r\n", 400},
+		"a chunked body":              {put + "Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n", 201},
+		"length and chunked":          {put + "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n", 201},
+		"a megabyte of header fields": {"GET /healthz HTTP/1.1\r\nHost: k\r\n" + strings.Repeat("X-A: "+strings.Repeat("a", 1000)+"\r\n", 1000) + "\r\n", 431},
+		"a megabyte of path":          {"GET /v1/cache/kv/" + strings.Repeat("a", 1<<20) + " HTTP/1.1\r\nHost: k\r\n\r\n", 431},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t)
+			conn := s.dial(t)
+			defer closed(t, conn)
+			sent := make(chan error, 1)
+			go func() {
+				_, err := io.WriteString(conn, c.request+smuggled)
+				sent <- err
+			}()
+			br := bufio.NewReader(conn)
+			method, _, _ := strings.Cut(c.request, " ")
+			got := read(t, br, method)
+			if got.StatusCode != c.status {
+				t.Errorf("status %d, want %d: %q", got.StatusCode, c.status, got.body)
+			}
+			if c.status == 400 || c.status == 431 {
+				if ct := got.Header.Get("Content-Type"); ct != "application/problem+json" {
+					t.Errorf("Content-Type %q of %q", ct, got.body)
+				}
+			}
+			if rest, err := io.ReadAll(br); len(rest) > 0 {
+				t.Errorf("a second answer: %q (%v)", rest, err)
+			}
+			if err := <-sent; err != nil {
+				t.Errorf("send: %v", err)
+			}
+			if n := s.cache.Stats().Gets; n != 0 {
+				t.Errorf("%d gets: the rest was read as a request", n)
+			}
+		})
+	}
+}
+
+// TestHalfABody: neither a short body nor a chunked one without its end is
+// ever stored.
+func TestHalfABody(t *testing.T) {
+	for name, rest := range map[string]string{
+		"short":              "Content-Length: 10\r\n\r\nhalf",
+		"within a chunk":     "Transfer-Encoding: chunked\r\n\r\n8\r\nhalf",
+		"between two chunks": "Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n",
+		"before the trailer": "Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n0\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t)
+			conn := s.dial(t)
+			if _, err := io.WriteString(conn, "PUT /v1/cache/kv/a HTTP/1.1\r\nHost: k\r\n"+rest); err != nil {
+				t.Fatal(err)
+			}
+			if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			if got := read(t, bufio.NewReader(conn), "PUT"); got.StatusCode != 400 {
+				t.Errorf("status %d, want 400", got.StatusCode)
+			}
+			closed(t, conn)
+			if got := s.do(t, "GET /v1/cache/kv/a"); got.StatusCode != 404 {
+				t.Errorf("then it has %d %q", got.StatusCode, got.body)
+			}
+		})
+	}
+}
+
+func TestBodiesOfAllSizes(t *testing.T) {
+	s := serve(t, func(c *setup) { c.options.MaxValueBytes = 300_000 })
+	for _, size := range []int{1, 2047, 2048, 2049, 64<<10 - 1, 64 << 10, 64<<10 + 1, 128 << 10, 299_999, 300_000, 300_001} {
+		value := strings.Repeat("0123456789", size/10+1)[:size]
+		want := 204
+		if size > 300_000 {
+			want = 413
+		}
+		s.do(t, "DELETE /v1/cache/kv/a")
+		s.do(t, "PUT /v1/cache/kv/a", "x")
+		if got := s.do(t, "PUT /v1/cache/kv/a", value); got.StatusCode != want {
+			t.Errorf("%d bytes: %d, want %d", size, got.StatusCode, want)
+		} else if want == 204 {
+			if back := s.do(t, "GET /v1/cache/kv/a"); back.body != value || back.ContentLength != int64(size) {
+				t.Errorf("%d bytes: %d came back", size, len(back.body))
+			}
+		}
+		var chunked strings.Builder
+		for rest := value; rest != ""; {
+			n := min(len(rest), 50_000)
+			chunked.WriteString(hex(n) + "\r\n" + rest[:n] + "\r\n")
+			rest = rest[n:]
+		}
+		s.do(t, "PUT /v1/cache/kv/b", "x")
+		got := s.do(t, "PUT /v1/cache/kv/b", "Transfer-Encoding: chunked", chunked.String()+"0\r\n\r\n")
+		if got.StatusCode != want || !got.Close {
+			t.Errorf("%d bytes chunked: %d, close %v, want %d and close", size, got.StatusCode, got.Close, want)
+		} else if want == 204 {
+			if back := s.do(t, "GET /v1/cache/kv/b"); back.body != value {
+				t.Errorf("%d bytes chunked: %d came back", size, len(back.body))
+			}
+		}
+	}
+}
+
+func hex(n int) string {
+	const digits = "0123456789abcdef"
+	if n < 16 {
+		return digits[n : n+1]
+	}
+	return hex(n/16) + digits[n%16:n%16+1]
+}
+
+// TestSlowHeader: a client that sends its header byte by byte is cut off.
+func shortReads(s *http.Server) { s.ReadTimeout = 100 * time.Millisecond }
+
+func TestSlowHeader(t *testing.T) {
+	s := serve(t, func(c *setup) {
+		c.server = func(s *http.Server) { s.ReadHeaderTimeout = 100 * time.Millisecond }
+	})
+	conn := s.dial(t)
+	defer closed(t, conn)
+	if _, err := io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: "); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(conn); err != nil && !errors.Is(err, syscall.ECONNRESET) {
+		t.Fatalf("still open: %v", err)
+	}
+}
+
+// TestSlowBody: a body that does not come is given up at the request's time.
+func TestSlowBody(t *testing.T) {
+	s := serve(t, func(c *setup) { c.server = shortReads })
+	got := s.do(t, "PUT /v1/cache/kv/a", "Content-Length: 100", "some")
+	if got.StatusCode != 400 || !strings.Contains(got.body, "bad-request") {
+		t.Errorf("%d %q, want a 400", got.StatusCode, got.body)
+	}
+}
+
+// TestKeptConnection: one connection serves many requests, also after errors.
+func TestKeptConnection(t *testing.T) {
+	s := serve(t)
+	conn := s.dial(t)
+	defer closed(t, conn)
+	br := bufio.NewReader(conn)
+	for range 3 {
+		for line, status := range map[string]int{
+			"PUT /v1/cache/kv/a": 0, "GET /v1/cache/kv/a": 200, "GET /v1/cache/kv/b": 404, "HEAD /v1/cache/kv/a": 200,
+			"GET /v1/cache/kv/": 400, "DELETE /v1/cache/kv/c": 204, "POST /v1/stats": 405,
+		} {
+			body := ""
+			if status == 0 || status == 405 {
+				body = "x"
+			}
+			got := exchange(t, conn, br, request(line, nil, body))
+			if status != 0 && got.StatusCode != status && got.StatusCode != 404 {
+				t.Errorf("%s: %d, want %d", line, got.StatusCode, status)
+			}
+			if got.Close {
+				t.Errorf("%s: closes", line)
+			}
+		}
+	}
+}
