@@ -1,0 +1,85 @@
+package cache_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"kring/cache"
+)
+
+func TestBackgroundFailuresAreLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		f := setup(t, group(short), func(o *cache.Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+		keys := []string{"secret-1", "secret-2", "secret-3"}
+		visit := func() {
+			for _, k := range keys {
+				f.get(doc(k))
+			}
+			synctest.Wait()
+		}
+		visit()
+		pass(10 * second)
+		f.origin.set(0, failing)
+		visit()
+		pass(second)
+		visit()
+		f.origin.set(0, counting)
+		pass(2 * second)
+		visit()
+		if s := log.String(); strings.Count(s, "background loads fail") != 1 || strings.Count(s, "background loads work again") != 1 || strings.Contains(s, "secret") {
+			t.Errorf("%s", s)
+		}
+		f.origin.set(0, func(int, *cache.Load) (cache.Loaded, error) { panic("broken loader") })
+		f.get(doc("k"))
+		if s := log.String(); !strings.Contains(s, "load panicked") || !strings.Contains(s, "goroutine ") {
+			t.Errorf("%s", s)
+		}
+	})
+}
+
+// A load that ends in the moment in which its waiter's time is up is on the
+// books once.
+func TestLoadEndsWithItsWaitersTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t)
+		f.origin.latency = second
+		for range 200 {
+			f.remove(doc("k"))
+			ctx, cancel := context.WithTimeout(t.Context(), second)
+			g := f.getCtx(ctx, doc("k"))
+			if g.err == nil && g.Kind != cache.KindLoad || g.err != nil && g.Kind != cache.KindJoined {
+				t.Errorf("%+v", g)
+			}
+			cancel()
+			synctest.Wait()
+			f.checkBooks()
+		}
+	})
+}
+
+func TestLoaderThatDoesNotCountItsRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t, func(o *cache.Options) {
+			o.Loader = cache.LoaderFunc(func(context.Context, *cache.Load) (cache.Loaded, error) { return value("v"), nil })
+		})
+		f.origin.sent = 1 // as seen from outside
+		f.wants(f.get(doc("k")), "v", cache.KindLoad)
+	})
+}
+
+func TestVersionsComeFromTheView(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t, func(o *cache.Options) { o.Version = func() (uint64, uint64) { return 3, 7 } })
+		for i := range 3 {
+			want := cache.Version{View: 3, ViewID: 7, Counter: uint64(i + 1)}
+			if v := f.put(kv("k"), "v").Entry.Version; v != want {
+				t.Errorf("%v, want %v", v, want)
+			}
+		}
+	})
+}
