@@ -1,8 +1,85 @@
-// Package cli is the command line of kring.
+// Package cli is the command line of kring: one file for each command.
 package cli
 
-import "io"
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
 
-// Main runs kring with its arguments and returns the exit code: 0 clean, 1
-// failed while running, 2 usage or configuration, 3 cannot bind.
-func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int { return 0 }
+	"github.com/spf13/cobra"
+)
+
+// The exit codes.
+const (
+	exitClean  = 0
+	exitFailed = 1 // failed while running
+	exitUsage  = 2 // usage or configuration
+	exitBind   = 3 // cannot listen
+)
+
+// exitError is an error that says with which code the process ends.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
+
+// failed marks an error that came while a command was running. All others are
+// the user's: wrong flags, arguments or settings.
+func failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &exitError{exitFailed, err}
+}
+
+// Main runs kring with its arguments, without the program's name, and returns
+// the exit code: 0 clean, 1 failed while running, 2 usage or configuration, 3
+// cannot listen. What went wrong is one line on stderr.
+func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.Execute()
+	if err == nil {
+		return exitClean
+	}
+	if _, e := fmt.Fprintln(stderr, "kring: "+oneLine(err.Error())); e != nil {
+		return exitFailed
+	}
+	if exit, ok := errors.AsType[*exitError](err); ok {
+		return exit.code
+	}
+	return exitUsage
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "kring",
+		Short: "A distributed read-through HTTP cache",
+		Long: `Kring is a distributed read-through cache that runs as a server. A few nodes
+form one cache in front of slow HTTP origins: any client asks any node for a
+key, and the node that owns it answers from memory or loads it once.`,
+		Example: `  kring serve                                     # one useful node on 127.0.0.1:8001
+  curl -X PUT --data hello http://127.0.0.1:8001/v1/cache/kv/greeting
+  curl http://127.0.0.1:8001/v1/cache/kv/greeting`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		// Args makes a misspelt command an error of one line.
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return failed(cmd.Help()) },
+	}
+	root.AddCommand(
+		newServe(), newOrigin(), newRing(), newStatus(), newHealth(),
+		newToken(), newConfig(), newVersion(),
+	)
+	return root
+}
+
+// oneLine keeps a message of several lines on one.
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -42,13 +42,27 @@ type Loaded struct {
 }
 
 // Load reads file (empty: DefaultFile, if there is one), the environment and
-// those of flags that AddFlags made; flags may be nil.
+// those of flags that AddFlags made; flags may be nil. It refuses what would
+// let strangers in, unless --insecure is given.
 func Load(file string, flags *pflag.FlagSet) (*Loaded, error) {
+	l, err := Look(file, flags)
+	if err != nil || l.Insecure {
+		return l, err
+	}
+	if err := l.Config.Exposure(); err != nil {
+		return nil, l.locate(err)
+	}
+	return l, nil
+}
+
+// Look is Load for those who do not serve: it does not mind a node that would
+// be open to strangers.
+func Look(file string, flags *pflag.FlagSet) (*Loaded, error) {
 	file, err := choose(file)
 	if err != nil {
 		return nil, err
 	}
-	l := &loader{viper: viper.New(), flags: flags, file: file, sources: map[string]string{}}
+	l := &loader{viper: viper.New(), flags: flags, file: file, secrets: map[string]string{}, sources: map[string]string{}}
 	if err := l.readFile(); err != nil {
 		return nil, err
 	}
@@ -59,14 +73,9 @@ func Load(file string, flags *pflag.FlagSet) (*Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	loaded := &Loaded{Config: cfg, File: file, Sources: l.sources}
-	if flags != nil {
-		if f := flags.Lookup(insecureFlag); f != nil {
-			loaded.Insecure = f.Changed && f.Value.String() == "true"
-		}
-	}
-	if err := loaded.check(); err != nil {
-		return nil, err
+	loaded := &Loaded{Config: cfg, File: file, Sources: l.sources, Insecure: insecure(flags)}
+	if err := cfg.Validate(); err != nil {
+		return nil, loaded.locate(err)
 	}
 	return loaded, nil
 }
@@ -85,13 +94,8 @@ func choose(file string) (string, error) {
 	}
 }
 
-// check asks the node whether the values can work together, and adds to its
-// answer where the value at fault came from.
-func (l *Loaded) check() error {
-	err := l.Config.Validate()
-	if err == nil && !l.Insecure {
-		err = l.Config.Exposure()
-	}
+// locate adds to a node's error where the value at fault came from.
+func (l *Loaded) locate(err error) error {
 	if fault, ok := errors.AsType[*node.FieldError](err); ok {
 		return located(l.source(fault.Field), err)
 	}
@@ -171,9 +175,6 @@ func (l *loader) readEnvironment() error {
 		secret := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
 		if secret == "" {
 			return fmt.Errorf("%s: %s: %q is empty", name, f.path, path)
-		}
-		if l.secrets == nil {
-			l.secrets = map[string]string{}
 		}
 		l.secrets[f.path] = secret
 	}

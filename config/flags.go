@@ -29,6 +29,14 @@ func AddFlags(flags *pflag.FlagSet) {
 	})
 }
 
+func insecure(flags *pflag.FlagSet) bool {
+	if flags == nil {
+		return false
+	}
+	f := flags.Lookup(insecureFlag)
+	return f != nil && f.Value.String() == "true"
+}
+
 // text is a flag whose value is looked at when all sources are known. Its
 // type is no name that viper would convert by itself: viper turns what it
 // cannot read into 0.

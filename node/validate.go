@@ -95,13 +95,8 @@ func checkURL(field, text string) error {
 func (c Config) validateCache() error {
 	k := c.Cache
 	return firstOf(
-		check(k.MaxBytes > 0, "cache.max_bytes", "%d must be more than 0", k.MaxBytes),
-		check(k.MaxValueBytes > 0, "cache.max_value_bytes", "%d must be more than 0", k.MaxValueBytes),
+		k.Validate(),
 		check(k.MaxValueBytes <= k.MaxBytes, "cache.max_value_bytes", "%d is more than cache.max_bytes, %d", k.MaxValueBytes, k.MaxBytes),
-		check(k.MaxKeyBytes > 0 && k.MaxKeyBytes <= 8192, "cache.max_key_bytes", "%d must be 1 to 8192", k.MaxKeyBytes),
-		checkShare("cache.hot_share", k.HotShare),
-		checkShare("cache.negative_share", k.NegativeShare),
-		check(k.HotShare+k.NegativeShare < 1, "cache.negative_share", "%v and cache.hot_share, %v, leave nothing for values", k.NegativeShare, k.HotShare),
 	)
 }
 
@@ -109,55 +104,27 @@ func checkShare(field string, share float64) error {
 	return check(share >= 0 && share <= 1, field, "%v is not between 0 and 1 (100%%)", share)
 }
 
-// groupNames stand in URLs and in metric labels.
-var groupNames = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
-
 func (c Config) validateGroups() error {
 	seen := map[string]bool{}
-	for i, g := range c.Groups {
+	for _, g := range c.Groups {
 		at := "groups[" + g.Name + "]."
-		if !groupNames.MatchString(g.Name) {
-			return check(false, fmt.Sprintf("groups[%d].name", i), "%q must be 1 to 63 of a-z, 0-9, _ and -, beginning with a letter or digit", g.Name)
-		}
-		if seen[g.Name] {
-			return check(false, at+"name", "%q is there twice", g.Name)
-		}
-		seen[g.Name] = true
-		if err := firstOf(c.checkOrigin(at, g.Origin), checkTimes(at, g)); err != nil {
+		err := firstOf(
+			g.Validate(),
+			check(!seen[g.Name], at+"name", "%q is there twice", g.Name),
+			check(g.LoadTimeout > 0, at+"load_timeout", "%v must be more than 0", g.LoadTimeout),
+			c.checkOrigin(at, g.Origin),
+		)
+		if err != nil {
 			return err
 		}
+		seen[g.Name] = true
 	}
 	return check(len(c.Groups) > 0, "groups", "there must be at least one")
 }
 
-func checkTimes(at string, g cache.GroupConfig) error {
-	err := firstOf(
-		check(g.TTL >= 0, at+"ttl", "%v is negative", g.TTL),
-		checkShare(at+"jitter", g.Jitter),
-		check(g.StaleWhileRevalidate >= 0, at+"stale_while_revalidate", "%v is negative", g.StaleWhileRevalidate),
-		check(g.StaleIfError >= 0, at+"stale_if_error", "%v is negative", g.StaleIfError),
-		check(g.NegativeTTL >= 0, at+"negative_ttl", "%v is negative", g.NegativeTTL),
-		checkShare(at+"refresh_ahead", g.RefreshAhead),
-		check(g.LoadTimeout > 0, at+"load_timeout", "%v must be more than 0", g.LoadTimeout),
-		check(g.NewKeyRate >= 0, at+"new_key_rate", "%v is negative", g.NewKeyRate),
-		check(g.HotRate >= 0, at+"hot_rate", "%v is negative", g.HotRate),
-		check(g.Partition == "serve" || g.Partition == "refuse", at+"partition", "%q must be serve or refuse", g.Partition),
-	)
-	if err != nil {
-		return err
-	}
-	_, err = regexp.Compile(g.KeyPattern)
-	return check(err == nil, at+"key_pattern", "%q is not a regular expression: %v", g.KeyPattern, err)
-}
-
 func (c Config) checkOrigin(at string, o cache.OriginConfig) error {
-	switch {
-	case o == cache.OriginConfig{}:
+	if o.Pool == "" {
 		return nil
-	case o.Pool == "":
-		return check(false, at+"origin.pool", "must name the pool that %q is asked of", o.Path)
-	case o.Path == "":
-		return check(false, at+"origin.path", `must be set (try "/docs/{key}")`)
 	}
 	known := slices.ContainsFunc(c.Pools, func(p PoolConfig) bool { return p.Name == o.Pool })
 	return check(known, at+"origin.pool", "%q is not in the list pools", o.Pool)

@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"kring/config"
+)
+
+const builtIn = "built-in defaults"
+
+func newConfig() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Check or print the configuration",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return failed(cmd.Help()) },
+	}
+	cmd.AddCommand(newConfigCheck(), newConfigPrint())
+	return cmd
+}
+
+// configFlag adds --config.
+func configFlag(cmd *cobra.Command, file *string) {
+	cmd.Flags().StringVar(file, "config", "", "configuration `FILE` (default config.yaml, if it exists)")
+}
+
+func newConfigCheck() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Look for mistakes in the configuration",
+		Long: `Reads file, environment and flags as serve does. A mistake is one line and exit
+code 2.`,
+		Example: "  kring config check --config /etc/kring/config.yaml",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			l, err := config.Load(file, cmd.Flags())
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: ok\n", cmp.Or(l.File, builtIn))
+			return failed(err)
+		},
+	}
+	configFlag(cmd, &file)
+	config.AddFlags(cmd.Flags())
+	return cmd
+}
+
+func newConfigPrint() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "print",
+		Short: "Print every setting and where its value came from",
+		Long: `Prints the configuration that is in force as a file that can be loaded again,
+but for the secrets, which are masked. Behind each value stands where it came
+from: a flag, the environment, the file or the default.`,
+		Example: "  KRING_CACHE_MAX_BYTES=1GiB kring config print | grep -v default",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			l, err := config.Load(file, cmd.Flags())
+			if err != nil {
+				return err
+			}
+			return failed(l.Print(cmd.OutOrStdout()))
+		},
+	}
+	configFlag(cmd, &file)
+	config.AddFlags(cmd.Flags())
+	return cmd
+}

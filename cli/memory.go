@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"runtime/debug"
+
+	"github.com/KimMachineGun/automemlimit/memlimit"
+)
+
+// memoryFloor is what a node needs besides its cache: buffers, connections,
+// goroutines.
+const memoryFloor = 48 << 20
+
+// memoryLimit is the soft limit of the Go runtime for a cache of maxBytes. The
+// collector lets a heap grow to twice what is alive; this makes it work harder
+// from 1.4 times the budget on, so that the process, with its code, stays
+// below 1.5 times the budget and 64 MiB. Of a container's memory 90 % are
+// used at most.
+func memoryLimit(maxBytes int64, container uint64) int64 {
+	limit := maxBytes + maxBytes/5*2 + memoryFloor
+	if c := container / 10 * 9; c > 0 && c < uint64(limit) {
+		limit = int64(c)
+	}
+	return limit
+}
+
+// limitMemory sets the limit, unless the operator has with GOMEMLIMIT.
+func limitMemory(maxBytes int64, log *slog.Logger) {
+	if v, ok := os.LookupEnv("GOMEMLIMIT"); ok {
+		log.Info("memory limit is the environment's", "gomemlimit", v)
+		return
+	}
+	container, err := memlimit.FromCgroup()
+	if err != nil {
+		container = 0
+		if !errors.Is(err, memlimit.ErrNoLimit) && !errors.Is(err, memlimit.ErrCgroupsNotSupported) {
+			log.Warn("cgroup's memory limit is unknown", "error", err)
+		}
+	}
+	limit := memoryLimit(maxBytes, container)
+	debug.SetMemoryLimit(limit)
+	if limit < maxBytes+memoryFloor {
+		log.Warn("container has too little memory for the cache", "max_bytes", maxBytes, "container_bytes", container)
+	}
+	log.Debug("memory limit set", "limit_bytes", limit, "container_bytes", container)
+}

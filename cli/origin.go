@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kring/origin/demo"
+)
+
+type originFlags struct {
+	listen, dir, version, missing string
+	latency, jitter               time.Duration
+	errorRate                     float64
+	size                          int
+}
+
+func newOrigin() *cobra.Command {
+	var f originFlags
+	cmd := &cobra.Command{
+		Use:   "origin",
+		Short: "Run a slow demo origin that counts its loads",
+		Long: `Serves a document for every key at /docs/KEY (and /search?q=KEY), or the files
+of a directory. It can be slow, fail, lack keys or have another version, and
+tells how often it was asked:
+
+  GET /_/stats, GET /_/stats/KEY    what was asked for; DELETE /_/stats: from zero
+  GET /_/control, PUT /_/control    how it behaves; a PUT changes what it names`,
+		Example: `  kring origin --latency 100ms --jitter 50ms
+  curl http://127.0.0.1:8100/docs/user:42
+  curl -X PUT -d '{"latency":"2s","error_rate":0.5,"missing":"^gone-"}' http://127.0.0.1:8100/_/control`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&f.listen, "listen", "127.0.0.1:8100", "`ADDRESS` to listen on")
+	flags.StringVar(&f.dir, "dir", "", "serve the files of `DIR` in place of documents")
+	flags.DurationVar(&f.latency, "latency", 0, "how long each answer takes")
+	flags.DurationVar(&f.jitter, "jitter", 0, "how much longer it may take")
+	flags.Float64Var(&f.errorRate, "error-rate", 0, "share of requests that fail, 0 to 1")
+	flags.StringVar(&f.missing, "missing", "", "keys that are missing: a `SHARE` (20%) or a regular expression")
+	flags.IntVar(&f.size, "size", 100, "`BYTES` of padding in each document")
+	flags.StringVar(&f.version, "version", "1", "version of the documents")
+	return cmd
+}
+
+func (f originFlags) run(cmd *cobra.Command) (err error) {
+	missing, err := demo.ParseMissing(f.missing)
+	if err != nil {
+		return fmt.Errorf("--missing: %w", err)
+	}
+	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
+	origin, err := demo.New(demo.Options{Dir: f.dir, Log: log, Control: demo.Control{
+		Latency: demo.Duration(f.latency), Jitter: demo.Duration(f.jitter), ErrorRate: f.errorRate,
+		Version: demo.Version(f.version), Missing: missing, Size: f.size,
+	}})
+	if err != nil {
+		return fmt.Errorf("origin: %w", err)
+	}
+	defer func() { err = errors.Join(err, failed(origin.Close())) }()
+
+	listener, err := net.Listen("tcp", f.listen)
+	if err != nil {
+		return &exitError{exitBind, fmt.Errorf("--listen: %q: %w", f.listen, err)}
+	}
+	server := &http.Server{
+		Handler:           origin,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
+	ctx, stop := untilSignal(cmd.Context(), cmd.ErrOrStderr())
+	defer stop()
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "kring origin ready: http://%s serves %s\n", listener.Addr(), cmp.Or(f.dir, "documents")); err != nil {
+		return failed(errors.Join(err, server.Close(), ignoreClosed(<-served)))
+	}
+	select {
+	case err := <-served:
+		return failed(err)
+	case <-ctx.Done():
+	}
+	// Answers that take their time are not worth waiting for: who stops the
+	// origin wants it stopped.
+	grace, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := server.Shutdown(grace); errors.Is(err, context.DeadlineExceeded) {
+		err = server.Close()
+		return failed(errors.Join(err, ignoreClosed(<-served)))
+	} else if err != nil {
+		return failed(errors.Join(err, ignoreClosed(<-served)))
+	}
+	return failed(ignoreClosed(<-served))
+}
+
+// ignoreClosed makes of a server that was told to stop no error.
+func ignoreClosed(err error) error {
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kring/config"
+)
+
+// remote is a running node that a command asks.
+type remote struct {
+	node      string // URL; empty: the one that the configuration describes
+	file      string // configuration
+	tokenFile string
+	timeout   time.Duration
+}
+
+// maxAnswer bounds what is read of a node's answer.
+const maxAnswer = 64 << 20
+
+func (r *remote) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&r.node, "node", "", "`URL` of the node (default: that of the configuration, http://127.0.0.1:8001)")
+	f.StringVar(&r.tokenFile, "token-file", "", "`FILE` with the token to send (or the environment's KRING_TOKEN)")
+	f.DurationVar(&r.timeout, "timeout", 3*time.Second, "longest wait for an answer")
+}
+
+// resolve settles which node is asked.
+func (r *remote) resolve() error {
+	if r.node == "" {
+		l, err := config.Look(r.file, nil)
+		if err != nil {
+			return err
+		}
+		host, port, err := net.SplitHostPort(l.Config.Node.Listen)
+		if err != nil {
+			return fmt.Errorf("node.listen: %q: %w", l.Config.Node.Listen, err)
+		}
+		if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {
+			host = "127.0.0.1"
+		}
+		r.node = "http://" + net.JoinHostPort(host, port)
+	}
+	if !strings.Contains(r.node, "://") {
+		r.node = "http://" + r.node
+	}
+	u, err := url.Parse(r.node)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return fmt.Errorf("--node: %q is not a URL (try http://127.0.0.1:8001)", r.node)
+	}
+	r.node = strings.TrimSuffix(r.node, "/")
+	if r.timeout <= 0 {
+		return fmt.Errorf("--timeout: %v must be more than 0", r.timeout)
+	}
+	return nil
+}
+
+func (r *remote) token() (string, error) {
+	if r.tokenFile == "" {
+		return os.Getenv("KRING_TOKEN"), nil
+	}
+	text, err := os.ReadFile(r.tokenFile)
+	if err != nil {
+		return "", fmt.Errorf("--token-file: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// get asks the node. An answer other than 200 is an error that says what the
+// node said.
+func (r *remote) get(ctx context.Context, path string) ([]byte, error) {
+	if err := r.resolve(); err != nil {
+		return nil, err
+	}
+	token, err := r.token()
+	if err != nil {
+		return nil, err
+	}
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.node+path, nil)
+	if err != nil {
+		return nil, fmt.Errorf("--node: %w", err)
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	client := &http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true}, // and no proxy: nodes are near
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, failed(fmt.Errorf("ask %s: %w", r.node, reason(err, r.timeout)))
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return nil, failed(fmt.Errorf("read the answer of %s: %w", r.node, reason(err, r.timeout)))
+	}
+	if response.StatusCode != http.StatusOK {
+		return nil, failed(fmt.Errorf("%s%s: %s", r.node, path, problem(response.Status, body)))
+	}
+	return body, nil
+}
+
+// getJSON is get with the answer decoded.
+func (r *remote) getJSON(ctx context.Context, path string, into any) error {
+	body, err := r.get(ctx, path)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(body, into); err != nil {
+		return failed(fmt.Errorf("%s%s: the answer is no JSON of a node: %w", r.node, path, err))
+	}
+	return nil
+}
+
+// reason strips what net/http says around an error: method and URL are named
+// already.
+func reason(err error, timeout time.Duration) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("no answer within %v", timeout)
+	}
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		return u.Err
+	}
+	return err
+}
+
+// problem is what a problem document (RFC 9457) says, or else the status.
+func problem(status string, body []byte) string {
+	var p struct{ Title, Detail string }
+	if err := json.Unmarshal(body, &p); err != nil || p.Title+p.Detail == "" {
+		return status
+	}
+	if text := cmp.Or(p.Detail, p.Title); text != "" {
+		return status + ": " + text
+	}
+	return status
+}

@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"kring/config"
+	"kring/peers"
+)
+
+// placement is who owns a key, and who would next.
+type placement struct {
+	Key    string   `json:"key"`
+	Hash   uint32   `json:"hash"`
+	Owner  string   `json:"owner"`
+	Owners []string `json:"owners"` // all, in the order of the ring
+}
+
+func newRing() *cobra.Command {
+	var r remote
+	var group string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "ring [KEY…]",
+		Short: "Show who owns which key",
+		Long: `Shows each key's owner and who owns it next if that node goes. Without --node it
+computes this from the configuration, asking nobody; with --node, that node is
+asked. Without keys it shows each node's share of the ring.
+
+Keys are taken as they are, not percent-decoded.`,
+		Example: `  kring ring --config config.yaml user:42 "a key"
+  kring ring --node http://127.0.0.1:8001 user:42
+  kring ring`,
+		RunE: func(cmd *cobra.Command, keys []string) error {
+			out := cmd.OutOrStdout()
+			if r.node != "" {
+				return askRing(cmd.Context(), &r, out, group, keys, asJSON)
+			}
+			l, err := config.Look(r.file, nil)
+			if err != nil {
+				return err
+			}
+			view, err := l.Config.Ring()
+			if err != nil {
+				return err
+			}
+			if len(keys) == 0 {
+				return failed(printShares(out, sharesOf(view), asJSON))
+			}
+			return failed(printPlacements(out, place(view, keys), asJSON))
+		},
+	}
+	r.flags(cmd)
+	configFlag(cmd, &r.file)
+	cmd.Flags().StringVar(&group, "group", "", "with --node: a group that may have the keys (default: its first)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func place(view *peers.View, keys []string) []placement {
+	placements := make([]placement, len(keys))
+	for i, key := range keys {
+		owners := view.Ring.Owners(key, len(view.Members))
+		placements[i] = placement{Key: key, Hash: view.Ring.Hash(key), Owner: owners[0], Owners: owners}
+	}
+	return placements
+}
+
+// askRing asks a node. It places a key alike in all groups, so any that
+// accepts the key will do.
+func askRing(ctx context.Context, r *remote, out io.Writer, group string, keys []string, asJSON bool) error {
+	if len(keys) == 0 {
+		var c clusterJSON
+		if err := r.getJSON(ctx, "/v1/cluster", &c); err != nil {
+			return err
+		}
+		shares := make([]share, len(c.Members))
+		for i, m := range c.Members {
+			shares[i] = share{m.ID, m.URL, m.Weight, m.Share}
+		}
+		return failed(printShares(out, shares, asJSON))
+	}
+	if group == "" {
+		var s statsJSON
+		if err := r.getJSON(ctx, "/v1/stats", &s); err != nil {
+			return err
+		}
+		if len(s.Groups) == 0 {
+			return failed(errors.New("the node has no group to ask about"))
+		}
+		group = s.Groups[0].Name
+	}
+	placements := make([]placement, len(keys))
+	for i, key := range keys {
+		path := "/v1/explain/" + url.PathEscape(group) + "/" + url.PathEscape(key)
+		if err := r.getJSON(ctx, path, &placements[i]); err != nil {
+			return err
+		}
+	}
+	return failed(printPlacements(out, placements, asJSON))
+}
+
+func printPlacements(w io.Writer, placements []placement, asJSON bool) error {
+	if asJSON {
+		return printJSON(w, map[string]any{"keys": placements})
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "KEY\tHASH\tOWNER\tNEXT")
+	for _, p := range placements {
+		next := "-"
+		if len(p.Owners) > 1 {
+			next = strings.Join(p.Owners[1:], ", ")
+		}
+		fmt.Fprintf(t, "%s\t%08x\t%s\t%s\n", printable(p.Key), p.Hash, p.Owner, next)
+	}
+	return t.Flush()
+}
+
+// share is a node's part of the ring.
+type share struct {
+	ID     string  `json:"id"`
+	URL    string  `json:"url"`
+	Weight int     `json:"weight"`
+	Share  float64 `json:"share"`
+}
+
+func sharesOf(view *peers.View) []share {
+	shares := make([]share, len(view.Members))
+	for i, m := range view.Members {
+		shares[i] = share{m.ID, m.URL, m.Weight, m.Share}
+	}
+	return shares
+}
+
+func printShares(w io.Writer, shares []share, asJSON bool) error {
+	if asJSON {
+		return printJSON(w, map[string]any{"members": shares})
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "NODE\tWEIGHT\tSHARE\tURL")
+	for _, s := range shares {
+		fmt.Fprintf(t, "%s\t%d\t%.2f%%\t%s\n", s.ID, s.Weight, 100*s.Share, s.URL)
+	}
+	return t.Flush()
+}
+
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+// printable quotes a key that would disturb a table.
+func printable(key string) string {
+	if q := strconv.Quote(key); q != `"`+key+`"` || strings.Contains(key, " ") || key == "" {
+		return q
+	}
+	return key
+}
