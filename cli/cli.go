@@ -71,9 +71,10 @@ key, and the node that owns it answers from memory or loads it once.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		// Args makes a misspelt command an error of one line.
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return failed(cmd.Help()) },
 	}
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
 		newServe(), newOrigin(), newRing(), newStatus(), newHealth(),
 		newToken(), newConfig(), newVersion(),

@@ -15,7 +15,7 @@ func newConfig() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Check or print the configuration",
-		Args:  cobra.NoArgs,
+		Args:  noArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return failed(cmd.Help()) },
 	}
 	cmd.AddCommand(newConfigCheck(), newConfigPrint())
@@ -35,7 +35,7 @@ func newConfigCheck() *cobra.Command {
 		Long: `Reads file, environment and flags as serve does. A mistake is one line and exit
 code 2.`,
 		Example: "  kring config check --config /etc/kring/config.yaml",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			l, err := config.Load(file, cmd.Flags())
 			if err != nil {
@@ -59,7 +59,7 @@ func newConfigPrint() *cobra.Command {
 but for the secrets, which are masked. Behind each value stands where it came
 from: a flag, the environment, the file or the default.`,
 		Example: "  KRING_CACHE_MAX_BYTES=1GiB kring config print | grep -v default",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			l, err := config.Load(file, cmd.Flags())
 			if err != nil {

@@ -17,7 +17,7 @@ func newHealth() *cobra.Command {
 why on stderr. Made for a container's HEALTHCHECK.`,
 		Example: `  kring health
   kring health --node http://127.0.0.1:8002 --ready`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			path := "/healthz"
 			if ready {

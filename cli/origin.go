@@ -36,7 +36,7 @@ tells how often it was asked:
 		Example: `  kring origin --latency 100ms --jitter 50ms
   curl http://127.0.0.1:8100/docs/user:42
   curl -X PUT -d '{"latency":"2s","error_rate":0.5,"missing":"^gone-"}' http://127.0.0.1:8100/_/control`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()

@@ -35,7 +35,7 @@ Each setting's value is that of its flag, else of its environment variable
   kring serve --config config.yaml --node-id kring-1 --listen 127.0.0.1:8001
   KRING_CACHE_MAX_BYTES=1GiB kring serve
   kring serve --cluster-peers kring-1=http://127.0.0.1:8001,kring-2=http://127.0.0.1:8002 --node-id kring-2 --listen 127.0.0.1:8002`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			loaded, err := config.Load(file, cmd.Flags())
 			if err != nil {

@@ -45,7 +45,7 @@ func newStatus() *cobra.Command {
 		Long: `Asks one node for its view of the members and for its counters. Exit code 1
 when it does not answer or a member is down.`,
 		Example: "  kring status --node http://127.0.0.1:8002",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var cluster clusterJSON
 			if err := r.getJSON(cmd.Context(), "/v1/cluster", &cluster); err != nil {

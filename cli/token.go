@@ -18,7 +18,7 @@ first as "Authorization: Bearer TOKEN". The second goes into the file that an
 item of auth.tokens names, so that the node does not hold the token itself.`,
 		Example: `  kring token > new && head -1 new > client.token && tail -1 new > ops.hash
   # config.yaml: auth: {tokens: [{name: ops, token_file: ops.hash, role: admin}]}`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			token := "kring-" + rand.Text()
 			sum := sha256.Sum256([]byte(token))

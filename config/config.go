@@ -181,7 +181,7 @@ func (l *loader) readEnvironment() error {
 	for _, variable := range slices.Sorted(slices.Values(os.Environ())) {
 		name, _, _ := strings.Cut(variable, "=")
 		if !known[name] && meantAsSetting(name) {
-			return fmt.Errorf("%s: unknown setting%s", name, suggest(name, slices.Collect(maps.Keys(known))))
+			return fmt.Errorf("%s: unknown setting%s", name, Suggest(name, slices.Collect(maps.Keys(known))))
 		}
 	}
 	return nil

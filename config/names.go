@@ -76,7 +76,7 @@ func unknown(path string, parent *field) error {
 	for _, f := range parent.fields {
 		candidates = append(candidates, prefix+f.name)
 	}
-	if hint := suggest(path, candidates); hint != "" {
+	if hint := Suggest(path, candidates); hint != "" {
 		return fmt.Errorf("%s: unknown setting%s", path, hint)
 	}
 	// Perhaps the right name in the wrong place.
@@ -88,8 +88,9 @@ func unknown(path string, parent *field) error {
 	return fmt.Errorf("%s: unknown setting", path)
 }
 
-// suggest names the candidate that is a few typing errors away, if any is.
-func suggest(name string, candidates []string) string {
+// Suggest names the candidate that is a few typing errors away from name, as
+// the end of a message: "; did you mean …?". It is empty if there is none.
+func Suggest(name string, candidates []string) string {
 	slices.Sort(candidates)
 	best, least := "", 4
 	for _, c := range candidates {

@@ -1,0 +1,223 @@
+package cli_test
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"kring/cli"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"kring": func() { os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
+	})
+}
+
+// TestScripts runs the stories in testdata, with the commands
+//
+//	fails CODE PATTERN ARGS…         kring ARGS ends with CODE, and says one line on stderr
+//	start NAME ARGS…                 kring ARGS says that it is ready; $NAME is its URL then
+//	signal NAME SIGNAL               TERM, INT or HUP
+//	ended NAME CODE [PATTERN]        it ends with CODE, having said something on stderr
+//	says NAME PATTERN                it says something on stderr, now or soon
+//	fetch METHOD URL STATUS [PATTERN [BODY]]
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata",
+		Setup: func(e *testscript.Env) error {
+			e.Values["processes"] = map[string]*process{}
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"fails": fails, "start": start, "signal": signalProcess, "ended": ended, "says": says, "fetch": fetch,
+		},
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+	})
+}
+
+// patience is how long something that must happen may take on a busy machine.
+const patience = 30 * time.Second
+
+func fails(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: fails CODE PATTERN ARGS…")
+	}
+	cmd := command(ts, args[2:])
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	if code := exitCode(ts, err); strconv.Itoa(code) != args[0] {
+		ts.Fatalf("exit code %d, want %s; stdout %q, stderr %q", code, args[0], stdout.String(), stderr.String())
+	}
+	text := stderr.String()
+	if strings.Count(text, "\n") != 1 || !strings.HasPrefix(text, "kring: ") || stdout.Len() > 0 {
+		ts.Fatalf("want one line on stderr and nothing on stdout; stdout %q, stderr %q", stdout.String(), text)
+	}
+	match(ts, args[1], text)
+}
+
+func command(ts *testscript.TestScript, args []string) *exec.Cmd {
+	cmd := exec.Command("kring", args...)
+	cmd.Dir = ts.MkAbs(".")
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "KRING_NODE_ID", "KRING_NODE_LISTEN", "KRING_CACHE_MAX_BYTES", "KRING_CACHE_MAXBYTES", "KRING_CLUSTER_SECRET", "KRING_CLUSTER_SECRET_FILE", "KRING_LOG_LEVEL", "KRING_TOKEN"} {
+		if v := ts.Getenv(name); v != "" {
+			cmd.Env = append(cmd.Env, name+"="+v)
+		}
+	}
+	return cmd
+}
+
+func exitCode(ts *testscript.TestScript, err error) int {
+	if err == nil {
+		return 0
+	}
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok {
+		ts.Fatalf("run kring: %v", err)
+	}
+	return exit.ExitCode()
+}
+
+func match(ts *testscript.TestScript, pattern, text string) {
+	re, err := regexp.Compile(pattern)
+	ts.Check(err)
+	if !re.MatchString(text) {
+		ts.Fatalf("%q does not match %s", text, pattern)
+	}
+}
+
+// process is a kring that runs beside the script.
+type process struct {
+	cmd    *exec.Cmd
+	stderr lines
+	done   chan error
+}
+
+func start(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: start NAME ARGS…")
+	}
+	p := &process{cmd: command(ts, args[1:]), done: make(chan error, 1)}
+	stdout, err := p.cmd.StdoutPipe()
+	ts.Check(err)
+	p.cmd.Stderr = &p.stderr
+	ts.Check(p.cmd.Start())
+	ts.Defer(func() {
+		if err := p.cmd.Process.Kill(); err == nil {
+			<-p.done
+		}
+	})
+	ready := make(chan string, 1)
+	go func() {
+		r := bufio.NewReader(stdout)
+		line, err := r.ReadString('\n')
+		if err == nil {
+			ready <- line
+		}
+		_, _ = io.Copy(io.Discard, r) // until the process has ended
+		p.done <- p.cmd.Wait()
+		close(p.done)
+	}()
+	select {
+	case line := <-ready:
+		ts.Logf("%s", line)
+		url := regexp.MustCompile(`http://[^ \n]+`).FindString(line)
+		if url == "" {
+			ts.Fatalf("no URL in %q", line)
+		}
+		ts.Setenv(args[0], url)
+		ts.Setenv(args[0]+"_ready", strings.TrimSpace(line))
+	case <-time.After(patience):
+		ts.Fatalf("no ready line; stderr %q", p.stderr.String())
+	}
+	ts.Value("processes").(map[string]*process)[args[0]] = p
+}
+
+func running(ts *testscript.TestScript, name string) *process {
+	p := ts.Value("processes").(map[string]*process)[name]
+	if p == nil {
+		ts.Fatalf("%s was not started", name)
+	}
+	return p
+}
+
+func signalProcess(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: signal NAME SIGNAL")
+	}
+	s, ok := map[string]syscall.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "HUP": syscall.SIGHUP}[args[1]]
+	if !ok {
+		ts.Fatalf("unknown signal %s", args[1])
+	}
+	ts.Check(running(ts, args[0]).cmd.Process.Signal(s))
+}
+
+func ended(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 || len(args) > 3 {
+		ts.Fatalf("usage: ended NAME CODE [PATTERN]")
+	}
+	p := running(ts, args[0])
+	select {
+	case err := <-p.done:
+		if code := exitCode(ts, err); strconv.Itoa(code) != args[1] {
+			ts.Fatalf("exit code %d, want %s; stderr %q", code, args[1], p.stderr.String())
+		}
+	case <-time.After(patience):
+		ts.Fatalf("it did not end; stderr %q", p.stderr.String())
+	}
+	if len(args) == 3 {
+		match(ts, args[2], p.stderr.String())
+	}
+}
+
+func says(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: says NAME PATTERN")
+	}
+	p, re := running(ts, args[0]), regexp.MustCompile(args[1])
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(patience); !re.MatchString(p.stderr.String()); <-tick.C {
+		if time.Now().After(deadline) {
+			ts.Fatalf("%q does not match %s", p.stderr.String(), args[1])
+		}
+	}
+}
+
+func fetch(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 || len(args) > 5 {
+		ts.Fatalf("usage: fetch METHOD URL STATUS [PATTERN [BODY]]")
+	}
+	body := ""
+	if len(args) == 5 {
+		body = args[4]
+	}
+	request, err := http.NewRequest(args[0], args[1], strings.NewReader(body))
+	ts.Check(err)
+	client := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Do(request)
+	ts.Check(err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	ts.Check(err)
+	if strconv.Itoa(response.StatusCode) != args[2] {
+		ts.Fatalf("status %d, want %s: %q", response.StatusCode, args[2], text)
+	}
+	if len(args) > 3 {
+		match(ts, args[3], string(text))
+	}
+}
