@@ -53,14 +53,15 @@ func (r *remote) resolve() error {
 		}
 		r.node = "http://" + net.JoinHostPort(host, port)
 	}
-	if !strings.Contains(r.node, "://") {
-		r.node = "http://" + r.node
+	address := r.node
+	if !strings.Contains(address, "://") {
+		address = "http://" + address
 	}
-	u, err := url.Parse(r.node)
+	u, err := url.Parse(address)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 		return fmt.Errorf("--node: %q is not a URL (try http://127.0.0.1:8001)", r.node)
 	}
-	r.node = strings.TrimSuffix(r.node, "/")
+	r.node = strings.TrimSuffix(address, "/")
 	if r.timeout <= 0 {
 		return fmt.Errorf("--timeout: %v must be more than 0", r.timeout)
 	}

@@ -179,8 +179,8 @@ func (l *loader) readEnvironment() error {
 		l.secrets[f.path] = secret
 	}
 	for _, variable := range slices.Sorted(slices.Values(os.Environ())) {
-		name, _, _ := strings.Cut(variable, "=")
-		if !known[name] && meantAsSetting(name) {
+		name, value, _ := strings.Cut(variable, "=")
+		if value != "" && !known[name] && meantAsSetting(name) {
 			return fmt.Errorf("%s: unknown setting%s", name, Suggest(name, slices.Collect(maps.Keys(known))))
 		}
 	}

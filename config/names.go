@@ -74,10 +74,10 @@ func unknown(path string, parent *field) error {
 	prefix := strings.TrimSuffix(path, name)
 	candidates := make([]string, 0, len(parent.fields))
 	for _, f := range parent.fields {
-		candidates = append(candidates, prefix+f.name)
+		candidates = append(candidates, f.name)
 	}
-	if hint := Suggest(path, candidates); hint != "" {
-		return fmt.Errorf("%s: unknown setting%s", path, hint)
+	if meant := nearest(name, candidates); meant != "" {
+		return fmt.Errorf("%s: unknown setting; did you mean %s?", path, prefix+meant)
 	}
 	// Perhaps the right name in the wrong place.
 	for _, f := range root.leaves() {
@@ -91,17 +91,21 @@ func unknown(path string, parent *field) error {
 // Suggest names the candidate that is a few typing errors away from name, as
 // the end of a message: "; did you mean …?". It is empty if there is none.
 func Suggest(name string, candidates []string) string {
+	if meant := nearest(name, candidates); meant != "" {
+		return "; did you mean " + meant + "?"
+	}
+	return ""
+}
+
+func nearest(name string, candidates []string) string {
 	slices.Sort(candidates)
 	best, least := "", 4
 	for _, c := range candidates {
-		if d := distance(name, c); d < least && 3*d <= len(c) {
+		if d := distance(name, c); d < least && 2*d < len(c) {
 			best, least = c, d
 		}
 	}
-	if best == "" {
-		return ""
-	}
-	return "; did you mean " + best + "?"
+	return best
 }
 
 // distance is Levenshtein's: the fewest letters to insert, delete or replace.

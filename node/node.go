@@ -62,7 +62,7 @@ type stop struct {
 
 // New checks the configuration, binds the listener and builds the node. It
 // serves nobody before Run; whoever does not call Run calls Stop.
-func New(cfg Config, o Options) (n *Node, err error) {
+func New(cfg Config, o Options) (_ *Node, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func New(cfg Config, o Options) (n *Node, err error) {
 	if err != nil {
 		return nil, err
 	}
-	n = &Node{cfg: cfg, log: o.Log.With("node", cfg.Node.ID)}
+	n := &Node{cfg: cfg, log: o.Log.With("node", cfg.Node.ID)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, n.Stop(context.Background()))

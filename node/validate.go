@@ -230,7 +230,7 @@ func (c Config) Exposure() error {
 		missing = append(missing, "auth.tokens")
 	}
 	return check(len(missing) == 0, "node.listen",
-		"%q is open to other machines, and %s is not set (or start with --insecure)", c.Node.Listen, strings.Join(missing, " and "))
+		"%q is open to other machines: set %s (or start with --insecure)", c.Node.Listen, strings.Join(missing, " and "))
 }
 
 func firstOf(errs ...error) error {

@@ -1,0 +1,43 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net"
+
+	"kring/peers"
+)
+
+// Ring is the cluster as the configuration lists it, without a connection to
+// anybody.
+func (c Config) Ring() (*peers.View, error) {
+	id, err := nodeID(c.Node)
+	if err != nil {
+		return nil, err
+	}
+	nowhere := func(context.Context, string) (net.Conn, error) {
+		return nil, errors.New("the ring is looked at, not used")
+	}
+	p, err := peers.New(peers.Options{
+		Self:   peers.Member{ID: id, URL: cmp.Or(c.Node.Advertise, "http://"+c.Node.Listen), Weight: c.Cluster.Weight},
+		Config: c.Cluster,
+		Dial:   nowhere,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return p.View(), nil
+}
+
+// maxPoints is what one node may put on the ring: at 8 bytes each, and as many
+// again for every node of the cluster, more is a slip of the finger.
+const maxPoints = 1 << 20
+
+func (c Config) validateCluster() error {
+	if w, v := c.Cluster.Weight, c.Cluster.VirtualNodes; w > 0 && v > maxPoints/w {
+		return check(false, "cluster.virtual_nodes", "%d times cluster.weight, %d, are more than %d points", v, w, maxPoints)
+	}
+	_, err := c.Ring()
+	return err
+}
