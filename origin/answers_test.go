@@ -242,24 +242,28 @@ func TestOddAnswersThatAreWhole(t *testing.T) {
 		name        string
 		answer      func(c net.Conn, r *http.Request, n int64) bool
 		connections int64 // for two loads
+		closes      bool
 	}{
-		{"keep-alive", say(ok + "Content-Length: 5\r\n\r\nhello"), 1},
-		{"one length, twice", say(ok + "Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello"), 1},
-		{"chunked, with a trailer", say(ok + "Transfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\nX: y\r\n\r\n"), 1},
-		{"after interim answers", say("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 102 Processing\r\n\r\n" + ok + "Content-Length: 5\r\n\r\nhello"), 1},
-		{"connection: close", say(ok + "Connection: close\r\nContent-Length: 5\r\n\r\nhello"), 2},
-		{"until the end of the connection", sayAndClose(ok + "\r\nhello"), 2},
-		{"HTTP/1.0", sayAndClose("HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello"), 2},
-		{"closed after it", sayAndClose(ok + "Content-Length: 5\r\n\r\nhello"), 2},
+		{"keep-alive", say(ok + "Content-Length: 5\r\n\r\nhello"), 1, false},
+		{"one length, twice", say(ok + "Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello"), 1, false},
+		{"chunked, with a trailer", say(ok + "Transfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\nX: y\r\n\r\n"), 1, false},
+		{"after interim answers", say("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 102 Processing\r\n\r\n" + ok + "Content-Length: 5\r\n\r\nhello"), 1, false},
+		{"connection: close", say(ok + "Connection: close\r\nContent-Length: 5\r\n\r\nhello"), 2, false},
+		{"until the end of the connection", sayAndClose(ok + "\r\nhello"), 2, true},
+		{"HTTP/1.0", sayAndClose("HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello"), 2, true},
+		{"closed after it", sayAndClose(ok + "Content-Length: 5\r\n\r\nhello"), 2, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			l := lie(t, tt.answer)
 			s := start(t, "/{key}", []string{l.url}, ejectAtOnce)
-			for range 2 {
+			for i := range int64(2) {
 				r := s.load(t, "k", nil)
 				r.mustBe(t, "hello")
 				if r.sent != 1 {
 					t.Errorf("sent %d, want 1", r.sent)
+				}
+				if tt.closes {
+					eventually(t, "the server closes", func() bool { return l.closed.Load() > i })
 				}
 			}
 			if l.connections.Load() != tt.connections || l.requests.Load() != 2 || !s.healthy("a") {

@@ -10,6 +10,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 )
@@ -135,7 +136,7 @@ func (c *conn) roundTrip(ctx context.Context, request []byte) (a *answer, sent b
 		resp, err := http.ReadResponse(c.br, get)
 		switch {
 		case err != nil && !c.answered:
-			return nil, c.raw.delivered(), fmt.Errorf("%w: %w", errNoAnswer, err)
+			return nil, c.seen(err), fmt.Errorf("%w: %w", errNoAnswer, err)
 		case err != nil:
 			return nil, true, err
 		case resp.ProtoMajor != 1:
@@ -148,6 +149,28 @@ func (c *conn) roundTrip(ctx context.Context, request []byte) (a *answer, sent b
 		}
 	}
 	return nil, true, errors.New("too many interim answers")
+}
+
+// seen reports whether an origin that gave no answer has seen the request that
+// was written to it whole. The books need to know, and so does P1: what was
+// not seen is sent again at no cost, what was seen is not.
+//
+//   - Time-out, cancelled: if the connection stands, the request is there or
+//     on its way.
+//   - Reset: had the origin closed the connection before, the write would have
+//     failed, or its FIN would have been here first. So it has got the
+//     request, and gave up (or had not read it yet, in the microseconds of a
+//     close: then one is counted that was not seen).
+//   - End of file: the origin closed the connection. The FIN acknowledges what
+//     had arrived when it was sent: all of the request, or it came too late.
+func (c *conn) seen(err error) bool {
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF): // which net/http makes of an early one
+		return c.raw.delivered()
+	case errors.Is(err, os.ErrDeadlineExceeded) && c.raw.pending() == closed:
+		return c.raw.delivered()
+	}
+	return true
 }
 
 // read reads the body, which may have up to limit bytes, into a slice without
@@ -230,6 +253,7 @@ const (
 	quiet  state = iota
 	noisy        // bytes that nobody asked for
 	closed       // by the other side
+	failed       // reset, or closed on this side
 )
 
 // pending looks for bytes after an answer, in every buffer on their way here.
@@ -243,15 +267,15 @@ func (c *conn) pending() state {
 		// A deadline that has passed lets TLS give what it has decrypted, but
 		// read nothing.
 		if c.raw.SetDeadline(longAgo) != nil {
-			return closed
+			return failed
 		}
 		var b [1]byte
 		if n, _ := t.Read(b[:]); n > 0 {
 			return noisy
 		}
 	}
-	if err := c.arm(time.Time{}); err != nil {
-		return closed
+	if c.arm(time.Time{}) != nil {
+		return failed
 	}
 	return c.raw.pending()
 }

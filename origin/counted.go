@@ -3,12 +3,7 @@ package origin
 import "net"
 
 // counted is a dialled connection that knows how much was written to it, so
-// that it can tell whether all of that arrived.
-//
-// The books need to know: a request that is written to a connection which its
-// server has closed meanwhile was never seen, and is sent again; one that was
-// read and then not answered was seen. To the program both look alike.
-// The kernel knows: a closed socket acknowledges nothing.
+// that it can tell whether all of that has arrived: see conn.seen.
 type counted struct {
 	net.Conn
 	written uint64
@@ -29,8 +24,9 @@ func (c *counted) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// delivered reports whether the other side has acknowledged all that was
-// written. Where that cannot be known, what was written has arrived.
+// delivered reports whether the other side, which has closed the connection,
+// had got all that was written. (While the connection stands, this says
+// nothing: acknowledgements are delayed.) Where that cannot be known, what was written has arrived.
 func (c *counted) delivered() bool {
 	acked, ok := ackedBytes(c.Conn)
 	return !ok || acked-c.acked >= c.written

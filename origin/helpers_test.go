@@ -139,6 +139,7 @@ type liar struct {
 	url         string
 	requests    atomic.Int64
 	connections atomic.Int64
+	closed      atomic.Int64 // connections, by this side
 }
 
 // lie starts a liar. answer is called for each request, of which n is the
@@ -164,6 +165,7 @@ func lie(t testing.TB, answer func(c net.Conn, r *http.Request, n int64) bool) *
 			open[c] = true
 			mu.Unlock()
 			wg.Go(func() {
+				defer l.closed.Add(1)
 				defer c.Close()
 				br := bufio.NewReader(c)
 				for {

@@ -41,6 +41,9 @@ func (o *Origin) load(ctx context.Context, t *template, l *cache.Load) (cache.Lo
 	}
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
+	if over(ctx) {
+		return cache.Loaded{}, tooLate(ctx)
+	}
 	o.budget.load()
 
 	target := t.target(l.Key.Key)
@@ -208,7 +211,7 @@ func broken(ctx context.Context, endpoint string, err error) *failure {
 	}
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
-		return &failure{cache.ErrOriginFailed.With("the load was cancelled").Because(err), balance.Cancelled, false}
+		return &failure{tooLate(ctx), balance.Cancelled, false}
 	case timeout && connecting:
 		return &failure{of(cache.ErrOriginTimeout, "could not be reached in time"), balance.Failure, true}
 	case timeout:
@@ -224,4 +227,12 @@ func broken(ctx context.Context, endpoint string, err error) *failure {
 	default:
 		return &failure{of(cache.ErrOriginBadAnswer, "sent an answer that is not whole or not HTTP"), balance.Failure, true}
 	}
+}
+
+// tooLate is the error of a load whose context has ended, for whoever ended it.
+func tooLate(ctx context.Context) *cache.Error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return cache.ErrOriginFailed.With("the load was cancelled").Because(ctx.Err())
+	}
+	return cache.ErrOriginTimeout.With("the time for the load was over").Because(context.DeadlineExceeded)
 }

@@ -105,6 +105,12 @@ func (o *Origin) probe(ctx context.Context, where string) error {
 	return nil
 }
 
+// CheckPath says what is wrong with a group's path; Group takes what it passes.
+func CheckPath(path string) error {
+	_, err := parseTemplate(path)
+	return err
+}
+
 // Group is a cache.Loader of the keys of one group. The path is a template as
 // in the configuration: "/docs/{key}", "/raw/{+key}", "/search?q={key}".
 func (o *Origin) Group(path string) (*Group, error) {

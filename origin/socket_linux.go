@@ -27,8 +27,10 @@ func peek(c net.Conn) (s state) {
 		switch {
 		case n > 0:
 			s = noisy
-		case err == nil || !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR):
+		case err == nil:
 			s = closed
+		case !errors.Is(err, unix.EAGAIN):
+			s = failed
 		}
 	})
 	return s

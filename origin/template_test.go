@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"kring/cache"
+	"kring/origin"
 )
 
 // echoKey answers with the key as a server gets it: after a prefix of the
@@ -110,6 +111,9 @@ func TestBadTemplates(t *testing.T) {
 	} {
 		if _, err := s.origin.Group(path); err == nil || !strings.Contains(err.Error(), "path") {
 			t.Errorf("path %q: %v, want an error that names it", path, err)
+		}
+		if origin.CheckPath(path) == nil {
+			t.Errorf("path %q passes the check", path)
 		}
 	}
 }
