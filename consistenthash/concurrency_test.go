@@ -2,6 +2,7 @@ package consistenthash_test
 
 import (
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -66,5 +67,37 @@ func TestReadersSeeWholeRings(t *testing.T) {
 	wantPositions, wantOwners := consistenthash.Points(possible[0])
 	if !slices.Equal(positions, wantPositions) || !slices.Equal(owners, wantOwners) {
 		t.Errorf("after all guests have left the members are %q and the ring is not the first one", ring.Members())
+	}
+}
+
+// TestWritersLoseNothing lets many change the ring at once, each its own
+// members: no change may be made from a ring that another has replaced.
+func TestWritersLoseNothing(t *testing.T) {
+	ring := consistenthash.New(128, nil)
+	start := make(chan struct{})
+	var writers sync.WaitGroup
+	var want []string
+	for writer := range 8 {
+		members := named("writer-"+strconv.Itoa(writer)+"-%d", 0, 20)
+		want = append(want, members[10:]...)
+		writers.Go(func() {
+			<-start
+			for _, member := range members {
+				ring.Add(member)
+			}
+			for _, member := range members[:10] {
+				ring.Remove(member)
+			}
+		})
+	}
+	close(start)
+	writers.Wait()
+
+	slices.Sort(want)
+	if got := ring.Members(); !slices.Equal(got, want) {
+		t.Errorf("%d members are left, want %d", len(got), len(want))
+	}
+	if err := consistenthash.CheckInvariants(ring); err != nil {
+		t.Error(err)
 	}
 }
