@@ -170,7 +170,7 @@ func (c *Client) Counters() Counters {
 func parseNode(raw string) (node, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
-		return node{}, errors.New("is not a URL")
+		return node{}, errors.New("is not a URL (try http://127.0.0.1:8001)")
 	}
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":

@@ -1,0 +1,166 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"kring/client"
+)
+
+// Each way in which a node can fail, and which calls another node then answers.
+func TestRetries(t *testing.T) {
+	calls := map[string]func(ctx context.Context, c *client.Client) error{
+		"get": func(ctx context.Context, c *client.Client) error {
+			_, err := c.Get(ctx, "docs", "a")
+			return err
+		},
+		"put": func(ctx context.Context, c *client.Client) error {
+			_, err := c.Put(ctx, "docs", "a", []byte("x"), client.PutOptions{})
+			return err
+		},
+		"put if": func(ctx context.Context, c *client.Client) error {
+			_, err := c.Put(ctx, "docs", "a", []byte("x"), client.PutOptions{IfAbsent: true})
+			return err
+		},
+		"delete": func(ctx context.Context, c *client.Client) error {
+			_, err := c.Delete(ctx, "docs", "a")
+			return err
+		},
+	}
+	good := func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			say(200, "good")(w, r)
+			return
+		}
+		say(204, "")(w, r)
+	}
+	for _, row := range []struct {
+		name    string
+		failing http.HandlerFunc // nil: nobody listens
+		again   string           // the calls that are sent again
+	}{
+		{"refused", nil, "get,put,put if,delete"},
+		{"draining", problem(503, "draining"), "get,put,put if,delete"},
+		{"cut off", problem(503, "cut-off"), "get,put,put if,delete"},
+		{"overloaded", problem(503, "overloaded"), "get,put,put if,delete"},
+		{"broken", broken, "get,put,delete"},
+		{"truncated", truncated, "get,put,delete"},
+		{"hung", hung, "get"},
+		{"a proxy's 502", say(502, "bad gateway"), "get"},
+		{"a proxy's 503", say(503, "gone"), "get,put,delete"},
+		{"a proxy's 504", say(504, "late"), "get"},
+		{"origin failed", problem(502, "origin-failed"), ""},
+		{"no endpoint", problem(503, "no-eligible-endpoint"), ""},
+		{"origin timeout", problem(504, "origin-timeout"), ""},
+		{"unconfirmed", problem(504, "write-unconfirmed"), ""},
+		{"internal", problem(500, "internal"), ""},
+		{"bad key", problem(400, "bad-key"), ""},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			for name, call := range calls {
+				second := newNode(t, "good", good)
+				cfg := client.Config{Policy: "round_robin", PerTryTimeout: 50 * time.Millisecond, Timeout: 5 * time.Second}
+				if row.name == "hung" && name != "get" {
+					cfg.Timeout = 100 * time.Millisecond // a write waits to its end
+				}
+				if row.failing == nil {
+					cfg.Nodes = []string{refusing(t)}
+				} else {
+					cfg.Nodes = []string{newNode(t, "bad", row.failing).URL}
+				}
+				c := newClient(t, cfg, second)
+				err := call(t.Context(), c)
+				want := slices.Contains(strings.Split(row.again, ","), name)
+				if want != (err == nil) || want != (second.asked.Load() == 1) || want != (c.Counters().Retries == 1) {
+					t.Errorf("%s: error %v, the other node was asked %d times, want again: %v", name, err, second.asked.Load(), want)
+				}
+			}
+		})
+	}
+}
+
+func TestEveryNodeIsAskedOnce(t *testing.T) {
+	for range 20 { // whatever the policy's turn is
+		good := newNode(t, "good", say(200, "good"))
+		c := newClient(t, client.Config{Nodes: []string{refusing(t), refusing(t), refusing(t)}}, good)
+		if _, err := c.Get(t.Context(), "docs", "a"); err != nil {
+			t.Fatalf("one of four nodes is up: %v", err)
+		}
+	}
+}
+
+func TestNobodyAnswers(t *testing.T) {
+	a, b := newNode(t, "a", broken), newNode(t, "b", broken)
+	c := newClient(t, client.Config{}, a, b)
+	_, err := c.Get(t.Context(), "docs", "a")
+	if !errors.Is(err, client.ErrUnavailable) {
+		t.Errorf("got %v, want ErrUnavailable", err)
+	}
+	if a.asked.Load() == 0 || b.asked.Load() == 0 {
+		t.Errorf("asked %d and %d times", a.asked.Load(), b.asked.Load())
+	}
+}
+
+func TestOverloadIsPassedOnOnce(t *testing.T) {
+	var nodes []*fakeNode
+	for range 4 {
+		nodes = append(nodes, newNode(t, "n", problem(503, "overloaded")))
+	}
+	c := newClient(t, client.Config{}, nodes...)
+	if _, err := c.Get(t.Context(), "docs", "a"); !errors.Is(err, client.ErrOverloaded) {
+		t.Errorf("got %v", err)
+	}
+	var sum int64
+	for _, n := range nodes {
+		sum += n.asked.Load()
+	}
+	if sum != 2 {
+		t.Errorf("%d nodes were asked, want 2", sum)
+	}
+}
+
+func TestMaxTries(t *testing.T) {
+	a, b, d := newNode(t, "a", broken), newNode(t, "b", broken), newNode(t, "d", broken)
+	c := newClient(t, client.Config{MaxTries: 2}, a, b, d)
+	if _, err := c.Get(t.Context(), "docs", "k"); err == nil {
+		t.Fatal("no error")
+	}
+	if got := c.Counters(); got.Calls != 1 || got.Retries != 1 {
+		t.Errorf("got %+v, want 1 call and 1 retry", got)
+	}
+}
+
+// A node that fails again and again is left alone, so that not every third
+// call pays for a try.
+func TestFailingNodeIsLeftAlone(t *testing.T) {
+	bad, good := newNode(t, "bad", broken), newNode(t, "good", say(200, ""))
+	c := newClient(t, client.Config{}, bad, good)
+	for range 100 {
+		if _, err := c.Get(t.Context(), "docs", "a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Three failures in a row; whenever the second is over that it is out,
+	// one more. net/http itself may ask twice over a connection that it reuses.
+	if n := bad.asked.Load(); n > 20 {
+		t.Errorf("the failing node was asked %d times of 100", n)
+	}
+}
+
+func TestPolicyChoosesTheEntryNode(t *testing.T) {
+	a, b, d := newNode(t, "a", say(200, "")), newNode(t, "b", say(200, "")), newNode(t, "d", say(200, ""))
+	c := newClient(t, client.Config{}, a, b, d)
+	for range 30 {
+		if _, err := c.Get(t.Context(), "docs", "k"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a.asked.Load() != 10 || b.asked.Load() != 10 || d.asked.Load() != 10 {
+		t.Errorf("asked %d, %d, %d times, want 10 each", a.asked.Load(), b.asked.Load(), d.asked.Load())
+	}
+}
