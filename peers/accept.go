@@ -14,7 +14,7 @@ import (
 const (
 	upgradeName = "kring-link/1"
 	// maxPending bounds connections that have not made their handshake yet.
-	maxPending = 64
+	maxPending = 256
 	// maxIncoming bounds links from one member; a newer one ends the oldest.
 	maxIncoming = 4
 	// aliveWithin: a member whose link brought a frame this recently lives, so
@@ -118,7 +118,9 @@ func (p *Peers) admit(h *hello) error {
 func (p *Peers) retireOthers(id string, incarnation uint64) {
 	for _, in := range p.links() {
 		if in.id == id && in.incarnation != incarnation {
-			in.w.close(refuse("another process of this id answers at its address"))
+			p.log.Warn("link of another process with this id ended: a predecessor's, or the id is used twice",
+				slog.String("peer", id))
+			in.w.close(errLinkClosed)
 		}
 	}
 }

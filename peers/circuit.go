@@ -34,14 +34,21 @@ type circuit struct {
 // openCircuit stops calls to a member. If its circuit is open already, only
 // the reason changes.
 func (p *Peers) openCircuit(pe *peer, reason string, gone bool) {
+	if p.openedCircuit(pe, reason, gone) {
+		p.log.Warn("peer is not called", slog.String("peer", pe.id), slog.String("reason", reason))
+	}
+}
+
+func (p *Peers) openedCircuit(pe *peer, reason string, gone bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
 	c := &pe.circuit
 	if c.open && c.reason == reason && c.gone == gone {
-		return
+		return false
 	}
-	if !c.open {
+	opens := !c.open
+	if opens {
 		if !c.closed.IsZero() && now.Sub(c.closed) < relapseWithin {
 			c.relapses++
 			c.cool = jitter(min(maxCool, minCool<<min(c.relapses-1, 10)))
@@ -61,12 +68,18 @@ func (p *Peers) openCircuit(pe *peer, reason string, gone bool) {
 		m.Reason = reason
 	}))
 	p.changedLocked()
-	p.log.Warn("peer is not called", slog.String("peer", pe.id), slog.String("reason", reason))
+	return opens
 }
 
 // closeCircuit lets calls to a member begin again, unless it relapsed only
 // just now; then a later pong does.
 func (p *Peers) closeCircuit(pe *peer) {
+	if p.closedCircuit(pe) {
+		p.log.Info("peer is called again", slog.String("peer", pe.id))
+	}
+}
+
+func (p *Peers) closedCircuit(pe *peer) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
@@ -75,14 +88,14 @@ func (p *Peers) closeCircuit(pe *peer) {
 		c.closed = now // the first contact
 	}
 	if !c.open || now.Sub(c.since) < c.cool {
-		return
+		return false
 	}
 	c.open, c.gone, c.reason, c.since, c.closed = false, false, "", now, now
 	p.view.Store(p.view.Load().with(pe.id, func(m *ViewMember) {
 		m.State, m.Since, m.Reason, m.outage = StateActive, now, "", 0
 	}))
 	p.changedLocked()
-	p.log.Info("peer is called", slog.String("peer", pe.id))
+	return true
 }
 
 // changedLocked wakes those who wait for a circuit or a link.

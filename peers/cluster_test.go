@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -106,8 +107,8 @@ func (n *node) run() {
 	n.server = &http.Server{Handler: n.Peers, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 	n.Start(n)
 	n.serving.Go(func() {
-		if err := n.server.Serve(l); !errors.Is(err, http.ErrServerClosed) && n.server != nil {
-			n.c.t.Log("serve:", err)
+		if err := n.server.Serve(l); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
+			n.c.t.Error("serve:", err)
 		}
 	})
 	n.c.t.Cleanup(n.stop)

@@ -19,6 +19,9 @@ const maxTries = 3
 // A get ends with the caller's time as ErrOriginTimeout, a write as
 // ErrWriteUnconfirmed: it may have happened, or happen yet. A write goes to
 // another member only when the circuit of the first is open, with the same id.
+//
+// A put's value may still be on its way when Forward has returned: it must not
+// be changed afterwards.
 func (p *Peers) Forward(ctx context.Context, req *cache.Request) (cache.Answer, error) {
 	r, err := p.ask(ctx, req, 1, "")
 	if errors.Is(err, cache.ErrActHere) {
@@ -61,7 +64,7 @@ func (p *Peers) ask(ctx context.Context, req *cache.Request, hop uint8, asker st
 		case err == nil:
 			return r, nil
 		case ctx.Err() != nil || !failedTry(err):
-			return reply{}, outcome(req.Op, err)
+			return reply{}, outcome(ctx, req.Op, err)
 		}
 		tries := count(tried, id)
 		tried = append(tried, id)
@@ -105,7 +108,7 @@ func failedTry(err error) bool {
 // callable returns the link to a member. While one is being made it waits: the
 // monitor opens the circuit when that takes too long.
 func (pe *peer) callable(ctx context.Context) (*link, error) {
-	if l := pe.link.Load(); l != nil {
+	if l := pe.link.Load(); l != nil && !l.w.ended.Load() {
 		return l, nil
 	}
 	for {
@@ -113,7 +116,7 @@ func (pe *peer) callable(ctx context.Context) (*link, error) {
 		if open {
 			return nil, errSilent
 		}
-		if l := pe.link.Load(); l != nil {
+		if l := pe.link.Load(); l != nil && !l.w.ended.Load() {
 			return l, nil
 		}
 		select {
@@ -126,8 +129,11 @@ func (pe *peer) callable(ctx context.Context) (*link, error) {
 	}
 }
 
-// outcome is the error that a client gets for one of a call.
-func outcome(op cache.Op, err error) error {
+// outcome is the error that a client gets for one of a call that was the last.
+func outcome(ctx context.Context, op cache.Op, err error) error {
+	if failedTry(err) {
+		err = ctx.Err() // no time is left for another member
+	}
 	switch {
 	case !errors.Is(err, context.DeadlineExceeded):
 		return err

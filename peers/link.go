@@ -3,11 +3,9 @@ package peers
 import (
 	"context"
 	"errors"
-	"io"
 	"net"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"kring/cache"
 )
@@ -217,106 +215,4 @@ func (l *link) finish(id uint64) (c *call, waits bool) {
 		l.waiting--
 	}
 	return c, !c.left
-}
-
-// run reads until the link ends, and says why it did.
-func (l *link) run() error {
-	var writing sync.WaitGroup
-	writing.Go(l.w.run)
-	err := l.read()
-	l.w.close(errLinkClosed)
-	writing.Wait()
-
-	l.mu.Lock()
-	l.err = errLinkClosed
-	for id, c := range l.calls {
-		if !c.left {
-			l.leaveLocked(c, errLinkClosed)
-		}
-		delete(l.calls, id)
-		<-l.slots
-	}
-	l.mu.Unlock()
-	return err
-}
-
-func (l *link) read() error {
-	p := l.pe.p
-	for {
-		h, err := l.reader.header()
-		if err != nil {
-			return err
-		}
-		l.heard.Store(p.clock())
-		if h.incarnation != l.incarnation {
-			return errBadFrame
-		}
-		switch h.typ {
-		case frameAnswer:
-			err = l.reader.body(h, func(b []byte) error { return l.answered(h.id, b) })
-		case frameChunk:
-			err = l.chunk(h)
-		case framePong:
-			err = l.reader.body(h, l.pong)
-		case frameLoading:
-		default:
-			return errBadFrame
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-func (l *link) answered(id uint64, b []byte) error {
-	c := l.find(id)
-	if c == nil || c.partial.total != 0 {
-		return errBadFrame
-	}
-	r, total, err := parseReply(b, l.pe.p.maxValue, time.Now())
-	if err != nil {
-		return err
-	}
-	c.reply = r
-	if total > chunkLen {
-		c.partial.total = total
-		return nil
-	}
-	l.final(c)
-	return nil
-}
-
-func (l *link) chunk(h header) error {
-	c := l.find(h.id)
-	if c == nil || c.partial.total == 0 {
-		return errBadFrame
-	}
-	if err := c.partial.read(l.reader.r, h.body); err != nil {
-		return err
-	}
-	if c.partial.missing() == 0 {
-		c.reply.answer.Entry.Value = c.partial.value
-		l.final(c)
-	}
-	return nil
-}
-
-// final hands a complete answer to who waits for it, and keeps the books of
-// one that came too late.
-func (l *link) final(c *call) {
-	_, waits := l.finish(c.id)
-	counted := c.reply.counted && c.isGet
-	if counted {
-		l.counted.Add(1)
-	}
-	if waits {
-		close(c.done)
-	} else if counted {
-		l.pe.p.abandoned.Add(-1)
-	}
-}
-
-// brokenFrames says whether a link ended because of what it carried.
-func brokenFrames(err error) bool {
-	return errors.Is(err, errBadFrame) || errors.Is(err, io.ErrNoProgress)
 }

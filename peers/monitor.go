@@ -57,7 +57,7 @@ func (p *Peers) monitor(ctx context.Context) {
 			p.watch(pe, now, doubtless)
 		}
 		for _, in := range p.links() {
-			in.watch(now)
+			in.watch(now, doubtless)
 		}
 		p.updateReady(now)
 	}

@@ -113,6 +113,7 @@ func (pe *peer) refused(err error) {
 		reason = "nothing listens at its address"
 	}
 	if isRefusal(err) {
+		pe.p.refusals.Add(1)
 		pe.p.refusedOnce("handshake with "+pe.id, err)
 	}
 	pe.p.openCircuit(pe, reason, gone)

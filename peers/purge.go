@@ -30,6 +30,9 @@ func (p *Peers) Purge(ctx context.Context, group string) (unconfirmed []string) 
 
 func (p *Peers) purgeAt(ctx context.Context, pe *peer, group string) bool {
 	for range maxTries {
+		if open, gone := pe.down(); open {
+			return gone
+		}
 		req := &request{Request: cache.Request{Op: opPurge, Key: cache.Key{Group: group}}, hop: 1}
 		r, err := p.try(ctx, pe, req)
 		if err == nil {
@@ -38,11 +41,9 @@ func (p *Peers) purgeAt(ctx context.Context, pe *peer, group string) bool {
 		if !failedTry(err) {
 			return false
 		}
-		if open, gone := pe.down(); open {
-			return gone
-		}
 	}
-	return false
+	open, gone := pe.down()
+	return open && gone
 }
 
 // down says whether the circuit is open, and because nothing listens there.

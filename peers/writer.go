@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"net"
+	"runtime"
 	"sync"
+	"sync/atomic"
 )
 
 // maxUnsent is how many bytes may wait on one link. Above it, senders wait;
@@ -13,6 +15,9 @@ const maxUnsent = 4 << 20
 
 // maxControl bounds what never waits: pings, pongs, loading and cancel frames.
 const maxControl = 1 << 20
+
+// maxKept is the largest buffer that a link keeps for its next write.
+const maxKept = 1 << 20
 
 var (
 	errLinkClosed = errors.New("link closed")
@@ -51,7 +56,8 @@ type writer struct {
 	room    chan struct{}
 	err     error // why nothing can be sent any more
 
-	wake chan struct{} // one token: there may be something to write
+	ended atomic.Bool   // err is set
+	wake  chan struct{} // one token: there may be something to write
 }
 
 type stream struct {
@@ -158,6 +164,9 @@ func (w *writer) run() {
 	var queued []outgoing
 	for range w.wake {
 		for {
+			// Let those who are about to queue do so: one write for many
+			// frames is what makes a link quick.
+			runtime.Gosched()
 			w.mu.Lock()
 			if w.err != nil {
 				w.mu.Unlock()
@@ -195,7 +204,7 @@ func (w *writer) run() {
 				return
 			}
 			w.sent(size)
-			if cap(batch) > 4*chunkLen { // a burst is over: give its room back
+			if cap(batch) > maxKept {
 				batch = nil
 			}
 		}
@@ -227,6 +236,7 @@ func (w *writer) close(err error) {
 	w.mu.Lock()
 	if w.err == nil {
 		w.err = err
+		w.ended.Store(true)
 	}
 	if w.room != nil {
 		close(w.room)

@@ -95,7 +95,11 @@ func (n *Network) Kill(host string) {
 	if l != nil {
 		l.Close()
 	}
-	for _, c := range n.of(func(c *conn) bool { return c.local == host || c.remote == host }) {
+	own := n.of(func(c *conn) bool { return c.local == host })
+	for _, c := range own {
+		c.in.end(net.ErrClosed) // a process that has ended reads nothing more
+	}
+	for _, c := range own {
 		c.Close()
 	}
 }

@@ -1,0 +1,238 @@
+package peers_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kring/cache"
+	"kring/peers"
+)
+
+// open says whether a node's circuit to another is open, and why.
+func (n *node) open(id string) (bool, string) {
+	for _, p := range n.Stats().Peers {
+		if p.ID == id {
+			return p.Open, p.Reason
+		}
+	}
+	return false, "no such peer"
+}
+
+func TestWhenAllAreReadyAllCircuitsAreClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := build(t, 3)
+		for i, n := range c.nodes {
+			n.run()
+			<-time.After(time.Duration(i) * 700 * time.Millisecond)
+		}
+		c.awaitReady()
+		for _, n := range c.nodes {
+			for _, o := range c.nodes {
+				if open, reason := n.open(o.id); open {
+					t.Errorf("%s does not call %s: %s", n.id, o.id, reason)
+				}
+			}
+			for _, m := range n.View().Members {
+				if m.State != peers.StateActive || m.Incarnation == 0 {
+					t.Errorf("%s sees %+v", n.id, m)
+				}
+			}
+		}
+	})
+}
+
+func TestANodeThatNobodyHearsIsReadyAllTheSame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := build(t, 2)
+		c.nodes[0].run()
+		await(t, "ready without the other", func() bool { ok, _ := c.nodes[0].Ready(); return ok })
+
+		c.net.Hold("n0:1", "n1:1") // n1 cannot reach n0 nor answer it
+		c.nodes[1].run()
+		began := time.Now()
+		await(t, "ready unheard", func() bool { ok, _ := c.nodes[1].Ready(); return ok })
+		if took := time.Since(began); took > 4*time.Second {
+			t.Errorf("ready after %v", took)
+		}
+		c.net.Release("n0:1", "n1:1")
+	})
+}
+
+func TestAnIdleHungNodeIsNoticedWithoutACall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, 2)
+		c.nodes[1].pause()
+		began := time.Now()
+		await(t, "circuit open", func() bool { open, _ := c.nodes[0].open("n1"); return open })
+		if took := time.Since(began); took > 1500*time.Millisecond {
+			t.Errorf("noticed after %v", took)
+		}
+		if _, reason := c.nodes[0].open("n1"); reason != "silent" {
+			t.Error(reason)
+		}
+		if m := c.nodes[0].View().Members[1]; m.State != peers.StateDown || m.Reason != "silent" {
+			t.Errorf("view: %+v", m)
+		}
+		<-time.After(12 * time.Second) // its link is given up meanwhile
+		c.nodes[1].resume()
+		began = time.Now()
+		await(t, "circuit closed", func() bool { open, _ := c.nodes[0].open("n1"); return !open })
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("back after %v", took)
+		}
+	})
+}
+
+func TestANodeThatKeepsFailingIsLeftAloneLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, 2)
+		out := func() time.Duration {
+			c.nodes[1].pause()
+			await(t, "open", func() bool { open, _ := c.nodes[0].open("n1"); return open })
+			began := time.Now()
+			c.nodes[1].resume()
+			await(t, "closed", func() bool { open, _ := c.nodes[0].open("n1"); return !open })
+			return time.Since(began)
+		}
+		first := out()
+		var last time.Duration
+		for range 8 {
+			last = out()
+		}
+		if last < 1400*time.Millisecond || last > 3*time.Second || first > time.Second {
+			t.Errorf("out for %v, then for %v", first, last)
+		}
+	})
+}
+
+func TestARestartedNodeIsCalledAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, 3)
+		before := c.nodes[0].View().Members[1].Incarnation
+		c.nodes[1].kill()
+		await(t, "circuit open", func() bool { open, _ := c.nodes[0].open("n1"); return open })
+		<-time.After(time.Minute) // the back-off is at its longest
+		c.nodes[1] = c.node(1)
+		c.nodes[1].run()
+		began := time.Now()
+		await(t, "ready", func() bool { ok, _ := c.nodes[1].Ready(); return ok })
+		if open, reason := c.nodes[0].open("n1"); open || time.Since(began) > time.Second {
+			t.Errorf("open %v (%s) after %v", open, reason, time.Since(began))
+		}
+		if now := c.nodes[0].View().Members[1].Incarnation; now == before || now == 0 {
+			t.Errorf("incarnation %d, before %d", now, before)
+		}
+	})
+}
+
+func TestAWriteFollowsItsKeyWithTheSameID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, 3)
+		key := c.key(0, 1, 2)
+		block := make(chan struct{})
+		c.nodes[0].on(func(ctx context.Context, _ *cache.Request) (cache.Answer, error) {
+			<-block
+			return cache.Answer{Created: true, Node: "n0"}, nil
+		})
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			a, err := c.nodes[2].Forward(t.Context(), &cache.Request{Op: cache.OpPut, Key: cache.Key{Group: "g", Key: key}, Value: []byte("v"), ID: 4711})
+			if err != nil || a.Node != "n1" {
+				t.Errorf("%+v, %v", a, err)
+			}
+		}()
+		synctest.Wait()
+		c.net.Kill(c.nodes[0].host)
+		close(block)
+		c.nodes[0].stop()
+		<-done
+		for _, n := range c.nodes[:2] {
+			if len(n.writes) != 1 || n.writes[0].ID != 4711 || string(n.writes[0].Value) != "v" {
+				t.Errorf("%s: %+v", n.id, n.writes)
+			}
+		}
+	})
+}
+
+func TestPurgeNamesWhoDidNotConfirm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, 4)
+		if left := c.nodes[0].Purge(t.Context(), "g"); len(left) != 0 {
+			t.Errorf("unconfirmed by %v", left)
+		}
+		c.nodes[1].pause()
+		c.nodes[2].kill() // its memory is gone, which is as good
+		if left := c.nodes[0].Purge(t.Context(), "h"); !slices.Equal(left, []string{"n1"}) {
+			t.Errorf("unconfirmed by %v", left)
+		}
+		if !slices.Equal(c.nodes[3].dropped, []string{"g", "h"}) {
+			t.Errorf("n3 dropped %v", c.nodes[3].dropped)
+		}
+		c.nodes[1].resume()
+	})
+}
+
+func TestExplainTellsWhoHasAKeyAndWhoCouldNotBeAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, 3)
+		key := c.key(1, 2, 0)
+		if _, err := c.nodes[0].get(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+		c.nodes[2].pause()
+		began := time.Now()
+		e := c.nodes[0].Explain(t.Context(), cache.Key{Group: "g", Key: key})
+		if took := time.Since(began); took > 400*time.Millisecond {
+			t.Errorf("took %v", took)
+		}
+		if e.Owner != "n1" || e.Acting != "n1" || !slices.Equal(e.Owners, []string{"n1", "n2", "n0"}) || e.Key != key || e.Hash == 0 {
+			t.Errorf("%+v", e)
+		}
+		if len(e.Copies) != 1 || e.Copies[0].Node != "n1" || e.Copies[0].TTL != 5 || !slices.Equal(e.Unreachable, []string{"n2"}) {
+			t.Errorf("%+v, unreachable %v", e.Copies, e.Unreachable)
+		}
+		if e.LastLoad == nil || e.LastLoad.Endpoint != "a" || e.LastLoad.Millis != 3 {
+			t.Errorf("last load %+v", e.LastLoad)
+		}
+		c.nodes[2].resume()
+	})
+}
+
+func TestManyCallersOverBadLinksKeepTheBooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, 3)
+		var callers sync.WaitGroup
+		for i := range 30 {
+			callers.Go(func() {
+				for round := range 40 {
+					n := c.nodes[i%3]
+					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(20+i*40)*time.Millisecond)
+					_, err := n.get(ctx, c.key((i+round)%3))
+					if err != nil && ctx.Err() == nil {
+						t.Errorf("without need: %v", err)
+					}
+					cancel()
+					<-time.After(time.Duration(i+round) * time.Millisecond)
+				}
+			})
+		}
+		for i := range 6 {
+			<-time.After(150 * time.Millisecond)
+			switch i % 3 {
+			case 0:
+				c.net.Break("n0:1", "n1:1")
+			case 1:
+				c.nodes[2].pause()
+			case 2:
+				c.nodes[2].resume()
+			}
+		}
+		callers.Wait()
+		c.checkBooks()
+	})
+}

@@ -1,0 +1,218 @@
+package peers_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kring/cache"
+	"kring/peers"
+)
+
+func TestWhoDoesNotBelongIsRefusedWithOneClearLine(t *testing.T) {
+	for name, test := range map[string]struct {
+		tune func(o *peers.Options) // of n1
+		want string                 // in n0's log
+	}{
+		"another cluster":         {func(o *peers.Options) { o.Config.Name = "other" }, `cluster name`},
+		"other virtual nodes":     {func(o *peers.Options) { o.Config.VirtualNodes = 100 }, `virtual_nodes=100`},
+		"another hash":            {func(o *peers.Options) { o.Config.Hash = "crc32-plain" }, `hash=crc32-plain`},
+		"a secret on one side":    {func(o *peers.Options) { o.Config.Secret = "s" }, `a cluster secret is set on one side only`},
+		"not in the list":         {func(o *peers.Options) { o.Self.ID, o.Config.Peers = "n9", []string{"n9=http://n1:1", "n0=http://n0:1"} }, `n9`},
+		"an id used twice":        {func(o *peers.Options) { o.Self.ID, o.Config.Peers = "n0", []string{"n0=http://n1:1", "n1=http://n0:1"} }, `duplicate id`},
+		"an address of the other": {func(o *peers.Options) { o.Config.Peers = []string{"n1=http://n1:1", "nx=http://n0:1"} }, `n`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := build(t, 2, func(i int, o *peers.Options) {
+					if i == 1 {
+						test.tune(o)
+					}
+				})
+				for _, n := range c.nodes {
+					n.run()
+				}
+				<-time.After(20 * time.Second)
+				if open, _ := c.nodes[0].open("n1"); !open {
+					t.Error("it is called")
+				}
+				if n := c.nodes[0].Stats(); n.Refused < 2 {
+					t.Errorf("%d refused in 20 s", n.Refused)
+				}
+				// Once for each side that dialled, and once for each text.
+				if n := c.nodes[0].log.count("peer link refused"); n < 1 || n > 3 || c.nodes[0].log.count(test.want) == 0 {
+					t.Errorf("log: %s", c.nodes[0].log.text.String())
+				}
+				key := c.key(1, 0)
+				if a, err := c.nodes[0].get(t.Context(), key); err != nil || a.Node != "n0" {
+					t.Errorf("%+v, %v", a, err)
+				}
+			})
+		})
+	}
+}
+
+func TestTheSecretIsProvedByBothSides(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		secret := func(_ int, o *peers.Options) { o.Config.Secret = "s" }
+		c := start(t, 2, secret)
+		if a, err := c.nodes[0].get(t.Context(), c.key(1)); err != nil || a.Node != "n1" {
+			t.Errorf("%+v, %v", a, err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		c := build(t, 2, func(i int, o *peers.Options) { o.Config.Secret = fmt.Sprint("s", i) })
+		for _, n := range c.nodes {
+			n.run()
+		}
+		<-time.After(5 * time.Second)
+		for i, n := range c.nodes {
+			if open, reason := n.open(fmt.Sprint("n", 1-i)); !open || !strings.Contains(reason, "does not know the cluster secret") {
+				t.Errorf("%s: open %v, %s", n.id, open, reason)
+			}
+		}
+	})
+}
+
+// tape is a connection that keeps what is written.
+type tape struct {
+	net.Conn
+	mu   *sync.Mutex
+	kept *bytes.Buffer
+}
+
+func (c tape) Write(b []byte) (int, error) {
+	c.mu.Lock()
+	c.kept.Write(b)
+	c.mu.Unlock()
+	return c.Conn.Write(b)
+}
+
+func TestARecordedLinkPlayedAgainIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		recorded := tape{mu: &sync.Mutex{}, kept: &bytes.Buffer{}}
+		c := build(t, 2, func(i int, o *peers.Options) {
+			o.Config.Secret = "s"
+			if dial := o.Dial; i == 0 {
+				o.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
+					conn, err := dial(ctx, addr)
+					if err != nil {
+						return nil, err
+					}
+					return tape{conn, recorded.mu, recorded.kept}, nil
+				}
+			}
+		})
+		c.nodes[1].run() // first, so that the first connection is the good one
+		synctest.Wait()
+		c.nodes[0].run()
+		c.awaitReady()
+		if _, err := c.nodes[0].get(t.Context(), c.key(1)); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		served := c.nodes[1].times(c.key(1))
+
+		conn, err := c.net.Dialer("stranger")(t.Context(), "n1:1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		recorded.mu.Lock()
+		played := bytes.Clone(recorded.kept.Bytes())
+		recorded.mu.Unlock()
+		go conn.Write(played)
+		said, err := io.ReadAll(conn)
+		if err != nil || !bytes.Contains(said, []byte("does not know the cluster secret")) {
+			t.Errorf("%q, %v", said, err)
+		}
+		if s := c.nodes[1].Stats(); s.Incoming != 1 || s.Refused != 1 {
+			t.Errorf("%+v", s)
+		}
+		if n := c.nodes[1].times(c.key(1)); n != served {
+			t.Errorf("the call was served again")
+		}
+	})
+}
+
+func TestAStrangerThatSaysNothingIsCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, 2)
+		for _, first := range []string{
+			"GET /v1/peer-link HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: kring-link/1\r\n\r\n",
+			"GET /v1/peer-link HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: kring-link/1\r\n\r\n\xff\xff\xff\xff\x01",
+			"GET /v1/peer-link HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+		} {
+			conn, err := c.net.Dialer("stranger")(t.Context(), "n1:1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if _, err := io.WriteString(conn, first); err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			said, err := io.ReadAll(conn)
+			if err != nil || time.Since(began) > 2*time.Second || len(said) > 1000 {
+				t.Errorf("%q after %v, %v", said, time.Since(began), err)
+			}
+		}
+	})
+}
+
+func TestNodesThatDisagreeAboutTheRingNeitherDeadlockNorLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// Each believes that the next one owns nearly everything.
+		c := start(t, 3, func(i int, o *peers.Options) {
+			o.Config.Peers = []string{"n0=http://n0:1", "n1=http://n1:1", "n2=http://n2:1"}
+			o.Config.Peers[(i+1)%3] += ";weight=20"
+		})
+		var key string
+		for i := 0; key == "" && i < 1000; i++ {
+			k := fmt.Sprintf("key-%d", i)
+			if c.nodes[0].View().Ring.Get(k) == "n1" && c.nodes[1].View().Ring.Get(k) == "n2" && c.nodes[2].View().Ring.Get(k) == "n0" {
+				key = k
+			}
+		}
+		for _, n := range c.nodes {
+			a, err := n.get(t.Context(), key)
+			if err != nil || a.Node != n.id {
+				t.Errorf("at %s: %+v, %v", n.id, a, err)
+			}
+			s := n.Stats()
+			if s.NotOwner != 2 || s.Mismatches == 0 {
+				t.Errorf("%s: %+v", n.id, s)
+			}
+			if n := n.log.count("another list of members"); n != 2 {
+				t.Errorf("logged %d times, for 2 peers", n)
+			}
+		}
+		c.checkBooks()
+	})
+}
+
+func TestASecondProcessWithALivingNodesIDIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, 2)
+		impostor := c.node(1)
+		impostor.host = "elsewhere:1"
+		impostor.run()
+		<-time.After(10 * time.Second)
+		if n := c.nodes[0].log.count("duplicate id"); n != 1 {
+			t.Errorf("logged %d times: %s", n, c.nodes[0].log.text.String())
+		}
+		if open, reason := c.nodes[0].open("n1"); open {
+			t.Error("the real one is not called:", reason)
+		}
+		if _, err := impostor.Forward(t.Context(), &cache.Request{Op: cache.OpGet, Key: cache.Key{Group: "g", Key: c.key(0)}}); err == nil {
+			t.Error("the impostor was answered")
+		}
+	})
+}
