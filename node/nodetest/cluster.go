@@ -109,7 +109,7 @@ func (c *Cluster) config(nd *Node, list []string) node.Config {
 func (n *Node) run() {
 	n.cluster.t.Helper()
 	nd, err := node.New(n.cfg, node.Options{
-		Log:     slog.New(slog.NewTextHandler(n.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Log:     slog.New(slog.NewTextHandler(n.log, &slog.HandlerOptions{Level: slog.LevelInfo})),
 		Version: "test",
 		Listen:  n.host.listen,
 		Dial:    n.cluster.net.dial(n.host),

@@ -1,0 +1,356 @@
+package main_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// program builds kring once.
+var program = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "kring-test-")
+	if err != nil {
+		return "", err
+	}
+	bin := filepath.Join(dir, "kring")
+	if out, err := exec.Command("go", "build", "-tags", "nomsgpack", "-o", bin, ".").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w: %s", err, out)
+	}
+	return bin, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if bin, err := program(); err == nil {
+		os.RemoveAll(filepath.Dir(bin))
+	}
+	os.Exit(code)
+}
+
+// process is a kring of its own.
+type process struct {
+	id, url string
+	cmd     *exec.Cmd
+	args    []string
+	output  *lockedBuffer
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func (p *process) start(t *testing.T) {
+	t.Helper()
+	bin, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.cmd = exec.Command(bin, p.args...)
+	p.output = &lockedBuffer{}
+	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
+	p.cmd.Dir = t.TempDir()
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	cmd, output := p.cmd, p.output
+	t.Cleanup(func() {
+		if cmd.ProcessState == nil {
+			_ = cmd.Process.Kill() // it may have ended by itself
+			_ = cmd.Wait()
+		}
+		if t.Failed() {
+			t.Logf("output of %v:\n%s", cmd.Args, output)
+		}
+	})
+}
+
+// exited says whether the process is over: a zombie, until it is waited for.
+func (p *process) exited() bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	return err != nil || bytes.Contains(b, []byte(") Z "))
+}
+
+func (p *process) signal(t *testing.T, s syscall.Signal) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		t.Fatalf("signal %v: %v", s, err)
+	}
+}
+
+// rss is the process's resident memory in bytes, now and at its highest.
+func (p *process) rss(t *testing.T) (now, peak int64) {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	field := func(name string) int64 {
+		_, rest, _ := strings.Cut(string(b), name+":")
+		kb, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return kb << 10
+	}
+	return field("VmRSS"), field("VmHWM")
+}
+
+// freePort is a port that was free a moment ago.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
+}
+
+func eventually(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !cond() {
+		if time.Now().After(deadline) {
+			t.Fatalf("did not come about: %s", what)
+		}
+		<-tick.C
+	}
+}
+
+// cluster starts the demo origin and n nodes as processes, with more settings
+// at the end of their configuration.
+func cluster(t *testing.T, n int, more string) (nodes []*process, origin *process) {
+	t.Helper()
+	port := freePort(t)
+	origin = &process{url: "http://127.0.0.1:" + port, args: []string{"origin", "--listen", "127.0.0.1:" + port, "--latency", "1ms"}}
+	origin.start(t)
+	var peers []string
+	for i := range n {
+		p := &process{id: fmt.Sprintf("kring-%d", i+1), url: "http://127.0.0.1:" + freePort(t)}
+		nodes = append(nodes, p)
+		peers = append(peers, p.id+"="+p.url)
+	}
+	file := filepath.Join(t.TempDir(), "kring.yaml")
+	config := fmt.Sprintf(`
+cluster: {peers: [%q]}
+groups:
+  - {name: docs, origin: {pool: docs, path: "/docs/{key}"}}
+  - {name: kv}
+pools:
+  - {name: docs, endpoints: [{name: a, url: %q}]}
+%s`, strings.Join(peers, `","`), origin.url, more)
+	config = strings.ReplaceAll(config, `\"`, `"`)
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range nodes {
+		p.args = []string{"serve", "--config", file, "--node-id", p.id, "--listen", strings.TrimPrefix(p.url, "http://")}
+		p.start(t)
+	}
+	for _, p := range append([]*process{origin}, nodes...) {
+		path := "/readyz"
+		if p == origin {
+			path = "/_/stats"
+		}
+		eventually(t, p.id+" is ready", func() bool {
+			status, _ := get(p.url + path)
+			if status == 0 && p.exited() {
+				t.Fatalf("%v ended", p.args)
+			}
+			return status == http.StatusOK
+		})
+	}
+	return nodes, origin
+}
+
+// get asks for a URL; status 0 is no answer, with the reason as the body.
+func get(url string) (status int, body string) {
+	resp, err := http.Get(url)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return resp.StatusCode, string(b)
+}
+
+// loadsOf asks the demo origin how often it was asked for a key.
+func loadsOf(t *testing.T, origin *process, key string) int {
+	t.Helper()
+	_, body := get(origin.url + "/_/stats/" + key)
+	var s struct{ Loads int }
+	if err := json.Unmarshal([]byte(body), &s); err != nil {
+		t.Fatalf("origin's stats of %s: %v: %s", key, err, body)
+	}
+	return s.Loads
+}
+
+// under runs clients against the nodes while f does its worst, and reports
+// every answer that is not a 200.
+func under(t *testing.T, nodes []*process, keys []string, f func()) {
+	t.Helper()
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for w := range 6 {
+		wg.Go(func() {
+			for i := w; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				url := nodes[i%len(nodes)].url + "/v1/cache/docs/" + keys[i%len(keys)]
+				if status, body := get(url); status != http.StatusOK {
+					t.Errorf("%s: %d %s", url, status, body)
+				}
+			}
+		})
+	}
+	f()
+	close(stop)
+	wg.Wait()
+}
+
+func ownerOf(t *testing.T, node *process, key string) string {
+	t.Helper()
+	_, body := get(node.url + "/v1/explain/docs/" + key)
+	var e struct{ Owner string }
+	if err := json.Unmarshal([]byte(body), &e); err != nil {
+		t.Fatalf("explain %s: %v: %s", key, err, body)
+	}
+	return e.Owner
+}
+
+// A real kill -9 of one of three processes, and a real SIGSTOP: no error
+// through the others, what was lost is loaded once more, the rest not at all.
+func TestProcessesKilledAndStopped(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		sig  syscall.Signal
+	}{{"kill -9", syscall.SIGKILL}, {"kill -STOP", syscall.SIGSTOP}} {
+		t.Run(tc.name, func(t *testing.T) {
+			nodes, origin := cluster(t, 3, "")
+			victim, others := nodes[2], nodes[:2]
+			keys := make([]string, 60)
+			owner := map[string]string{}
+			for i := range keys {
+				keys[i] = fmt.Sprintf("user:%d", i)
+				owner[keys[i]] = ownerOf(t, nodes[0], keys[i])
+				if status, body := get(nodes[i%3].url + "/v1/cache/docs/" + keys[i]); status != http.StatusOK {
+					t.Fatalf("%d %s", status, body)
+				}
+			}
+			under(t, others, keys, func() {
+				victim.signal(t, tc.sig)
+				eventually(t, "every lost key is there again", func() bool {
+					for _, k := range keys {
+						if owner[k] == victim.id && loadsOf(t, origin, k) < 2 {
+							return false
+						}
+					}
+					return true
+				})
+			})
+			for _, k := range keys {
+				n := loadsOf(t, origin, k)
+				if owner[k] == victim.id && n != 2 || owner[k] != victim.id && n != 1 {
+					t.Errorf("%s of %s: %d loads", k, owner[k], n)
+				}
+			}
+			if tc.sig == syscall.SIGSTOP {
+				victim.signal(t, syscall.SIGCONT)
+				eventually(t, "the node is ready again", func() bool { s, _ := get(victim.url + "/readyz"); return s == http.StatusOK })
+			}
+		})
+	}
+}
+
+func TestSIGTERMDrainsAndExitsClean(t *testing.T) {
+	nodes, origin := cluster(t, 3, "")
+	keys := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+	under(t, nodes[:2], keys, func() {
+		eventually(t, "the keys are there", func() bool { return loadsOf(t, origin, "h") > 0 })
+		nodes[2].signal(t, syscall.SIGTERM)
+		if err := nodes[2].cmd.Wait(); err != nil {
+			t.Errorf("exit after SIGTERM: %v", err)
+		}
+	})
+}
+
+// A key space many times the budget, with values of many sizes: the budget
+// holds, and so does the process's memory.
+func TestMemoryStaysWithinItsBounds(t *testing.T) {
+	const budget = 64 << 20
+	nodes, _ := cluster(t, 1, "cache: {max_bytes: 64MiB}\n")
+	n := nodes[0]
+	var wg sync.WaitGroup
+	for w := range 4 {
+		wg.Go(func() {
+			for i := range 150 {
+				size := []int{10, 1000, 20_000, 300_000, 1_000_000}[i%5]
+				body := bytes.Repeat([]byte{byte(i)}, size)
+				req, err := http.NewRequest(http.MethodPut, fmt.Sprintf("%s/v1/cache/kv/%d-%d", n.url, w, i), bytes.NewReader(body))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				resp, err := http.DefaultClient.Do(req)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				resp.Body.Close()
+				if resp.StatusCode != http.StatusCreated {
+					t.Errorf("put of %d bytes: %d", size, resp.StatusCode)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	_, body := get(n.url + "/v1/stats")
+	var s struct {
+		Bytes     int64
+		MaxBytes  int64 `json:"max_bytes"`
+		Evictions int64
+	}
+	if err := json.Unmarshal([]byte(body), &s); err != nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	if s.Bytes > budget || s.MaxBytes != budget || s.Evictions == 0 {
+		t.Errorf("stats: %+v", s)
+	}
+	if _, peak := n.rss(t); peak > budget*3/2+64<<20 {
+		t.Errorf("RSS peaked at %d MiB with a budget of %d MiB", peak>>20, budget>>20)
+	}
+}
