@@ -77,7 +77,7 @@ key, and the node that owns it answers from memory or loads it once.`,
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
 		newServe(), newOrigin(), newRing(), newStatus(), newHealth(),
-		newToken(), newConfig(), newVersion(),
+		newToken(), newConfig(), newLoad(), newVersion(),
 	)
 	return root
 }

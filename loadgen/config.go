@@ -4,9 +4,13 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"time"
+
+	"kring/client"
 )
 
 // Config is what a run does.
@@ -81,8 +85,38 @@ func (c *Config) Validate() error {
 	case c.Timeout <= 0:
 		return bad("timeout", c.Timeout, "must be positive")
 	}
-	_, err := parseKeys(c.Keys)
-	return err
+	spec, err := parseKeys(c.Keys)
+	if err != nil {
+		return err
+	}
+	if spec.file != "" {
+		if _, err := os.Stat(spec.file); err != nil {
+			return fmt.Errorf("--keys: %w", err)
+		}
+	}
+	if c.Origin != "" {
+		if u, err := url.Parse(c.Origin); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return bad("origin", strconv.Quote(c.Origin), "is not a URL (try http://127.0.0.1:8100)")
+		}
+	}
+	cl, err := c.client()
+	if err != nil {
+		return err
+	}
+	cl.Close()
+	return nil
+}
+
+// client makes the client that the configuration describes.
+func (c *Config) client() (*client.Client, error) {
+	cl, err := client.New(client.Config{
+		Nodes: c.Nodes, Policy: c.Policy, Token: c.Token, Timeout: c.Timeout,
+		MaxIdleConns: c.Concurrency, MaxAnswerBytes: 1 << 30,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("--nodes, --policy: %w", err)
+	}
+	return cl, nil
 }
 
 // ParseShare reads a share of requests: "5%" or "0.05".

@@ -66,6 +66,7 @@ func (p *progress) point(pt Point) {
 	}
 }
 
+// end removes the bar.
 func (p *progress) end() {
 	if p.bar == nil {
 		return

@@ -39,7 +39,7 @@ type sample struct {
 	bytes   int
 	missing bool   // 404
 	failure string // its class; "" if none
-	detail  string // of the failure
+	detail  string // of the failure, or of what is wrong
 	wrong   string // what the verification found; "" if nothing
 	checked bool   // by the verification
 }
@@ -99,7 +99,7 @@ func (t *tally) add(s *sample) {
 	}
 	if s.wrong != "" {
 		t.wrong[s.wrong]++
-		t.text("verify", s.wrong)
+		t.text(s.wrong, s.detail)
 	}
 }
 

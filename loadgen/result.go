@@ -82,18 +82,6 @@ type Latency struct {
 	Max  float64 `json:"max"`
 }
 
-// Point is one stretch of the timeline.
-type Point struct {
-	Seconds float64 `json:"seconds"` // its end, since the run's begin
-	RPS     float64 `json:"rps"`
-	P50     float64 `json:"p50_ms"`
-	P99     float64 `json:"p99_ms"`
-	Max     float64 `json:"max_ms"`
-	Errors  int64   `json:"errors"`
-
-	requests int64
-}
-
 // ErrWrong is what Result.Err returns is made of.
 var ErrWrong = errors.New("something was wrong")
 
@@ -164,14 +152,6 @@ func (r *run) result(counters client.Counters) *Result {
 		res.Samples = []string{}
 	}
 	return res
-}
-
-func newPoint(at, took time.Duration, h *hdrhistogram.Histogram, failed int64) Point {
-	l := latencyOf(h)
-	return Point{
-		Seconds: at.Seconds(), RPS: perSecond(h.TotalCount(), took), P50: l.P50, P99: l.P99, Max: l.Max,
-		Errors: failed, requests: h.TotalCount(),
-	}
 }
 
 func latencyOf(h *hdrhistogram.Histogram) Latency {

@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"sync"
 	"time"
-
-	"kring/client"
 )
 
 // grace is how long an interrupted run waits for requests that are under way.
@@ -37,12 +35,9 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if cfg.Seed == 0 {
 		cfg.Seed = rand.Uint64()
 	}
-	c, err := client.New(client.Config{
-		Nodes: cfg.Nodes, Policy: cfg.Policy, Token: cfg.Token, Timeout: cfg.Timeout,
-		MaxIdleConns: cfg.Concurrency, MaxAnswerBytes: 1 << 30,
-	})
+	c, err := cfg.client()
 	if err != nil {
-		return nil, fmt.Errorf("--nodes or --policy: %w", err)
+		return nil, err
 	}
 	defer c.Close()
 
@@ -142,22 +137,16 @@ func (r *run) watch(ended <-chan struct{}) {
 	show := newProgress(r.cfg)
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	last := r.pace.begun
+	line := timeline{begun: r.pace.begun}
 	for {
-		final := false
 		select {
 		case <-tick.C:
+			h, failed := r.recorder.interval()
+			show.point(line.add(time.Now(), h, failed))
 		case <-ended:
-			final = true
-		}
-		now := time.Now()
-		h, failed := r.recorder.interval()
-		if took := now.Sub(last); took > 0 && (!final || h.TotalCount() > 0) {
-			r.timeline = append(r.timeline, newPoint(now.Sub(r.pace.begun), took, h, failed))
-			show.point(r.timeline[len(r.timeline)-1])
-		}
-		last = now
-		if final {
+			h, failed := r.recorder.interval()
+			line.finish(r.pace.begun.Add(r.took), h, failed)
+			r.timeline = line.points
 			show.end()
 			return
 		}

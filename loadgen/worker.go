@@ -3,6 +3,7 @@ package loadgen
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"time"
@@ -114,6 +115,7 @@ func (w *worker) get(ctx context.Context, s *sample, key string) {
 	}
 	if err != nil {
 		s.wrong = err.Error()
+		s.detail = fmt.Sprintf("key %q, version %q, %d bytes, Cache-Status %q", key, d.Version, len(v.Body), v.CacheStatus)
 	}
 }
 

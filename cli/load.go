@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"kring/loadgen"
+)
+
+type loadFlags struct {
+	cfg           loadgen.Config
+	write, remove string // shares
+	tokenFile     string
+	asJSON        bool
+	report        string
+}
+
+func newLoad() *cobra.Command {
+	f := loadFlags{cfg: loadgen.DefaultConfig()}
+	cmd := &cobra.Command{
+		Use:   "load --nodes URL,URL --group G [--keys …]",
+		Short: "Load a cluster and check its answers",
+		Long: `Sends requests to a cluster, shows how fast and from where they were answered,
+and checks that the nodes' books balance, with one another and with --origin.
+
+--keys is uniform:N, zipf:S:N (rank k has a probability in proportion to k^-S), or
+a file of keys, one a line, optionally with a tab and a size; a file is streamed
+and, until --duration or --count is over, cycled. Without --rate there are
+--concurrency requests under way all the time (closed loop); with it requests are
+due at that rate whatever the answers do, and a latency counts from then on (open
+loop).
+
+--verify checks that each body is whole and its key's, which the documents of
+'kring origin' prove, and that no write is undone. A failed try that another node
+answers is a retry, not an error. Ctrl-C ends the run with its report. The exit
+code is 1 if any request failed, any body was wrong or the books do not balance.`,
+		Example: `  kring load --nodes http://127.0.0.1:8001,http://127.0.0.1:8002 --group docs \
+    --keys zipf:1.1:10000 --duration 30s --origin http://127.0.0.1:8100 --verify
+  kring load --nodes http://127.0.0.1:8001 --group kv --write 5% --delete 1% --rate 2000 --report run.html
+  kring load --nodes http://127.0.0.1:8001 --group docs --keys web07.keys.gz --json`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringSliceVar(&f.cfg.Nodes, "nodes", nil, "`URLS` of the entry nodes, comma-separated")
+	flags.StringVar(&f.cfg.Group, "group", "", "`NAME` of the group")
+	flags.StringVar(&f.cfg.Keys, "keys", f.cfg.Keys, "uniform:N, zipf:S:N or `FILE`[.gz]")
+	flags.IntVar(&f.cfg.Concurrency, "concurrency", f.cfg.Concurrency, "requests under way at most")
+	flags.Float64Var(&f.cfg.Rate, "rate", 0, "requests a second (open loop); 0: a closed loop")
+	flags.DurationVar(&f.cfg.Duration, "duration", 0, "end after this time (default 10s, or once through the file)")
+	flags.Int64Var(&f.cfg.Count, "count", 0, "end after so many requests")
+	flags.StringVar(&f.write, "write", "0%", "`SHARE` of puts")
+	flags.StringVar(&f.remove, "delete", "0%", "`SHARE` of deletes")
+	flags.IntVar(&f.cfg.ValueSize, "value-size", f.cfg.ValueSize, "`BYTES` of padding in what is put, where a file says no size")
+	flags.StringVar(&f.cfg.Policy, "policy", f.cfg.Policy, "how entry nodes are chosen: round_robin, weighted or smooth_weighted")
+	flags.DurationVar(&f.cfg.Timeout, "timeout", f.cfg.Timeout, "longest wait for an answer, retries included")
+	flags.StringVar(&f.tokenFile, "token-file", "", "`FILE` with the token to send (or the environment's KRING_TOKEN)")
+	flags.StringVar(&f.cfg.Origin, "origin", "", "`URL` of the demo origin, whose loads are compared with the books")
+	flags.BoolVar(&f.cfg.Verify, "verify", false, "check every body")
+	flags.Uint64Var(&f.cfg.Seed, "seed", 0, "makes the choice of keys repeatable; 0: another one each time")
+	flags.BoolVar(&f.asJSON, "json", false, "print the result as JSON")
+	flags.StringVar(&f.report, "report", "", "write a page with plots to `FILE`.html")
+	return cmd
+}
+
+func (f *loadFlags) run(cmd *cobra.Command) (err error) {
+	if f.cfg.Write, err = loadgen.ParseShare(f.write); err != nil {
+		return fmt.Errorf("--write: %w", err)
+	}
+	if f.cfg.Delete, err = loadgen.ParseShare(f.remove); err != nil {
+		return fmt.Errorf("--delete: %w", err)
+	}
+	for i, n := range f.cfg.Nodes {
+		if n = strings.TrimSpace(n); !strings.Contains(n, "://") {
+			n = "http://" + n
+		}
+		f.cfg.Nodes[i] = n
+	}
+	if f.cfg.Token, err = (&remote{tokenFile: f.tokenFile}).token(); err != nil {
+		return err
+	}
+	if err := f.cfg.Validate(); err != nil {
+		return err
+	}
+	// Made before the run: a report that cannot be written is known at once.
+	report, err := createReport(f.report)
+	if err != nil {
+		return err
+	}
+	errOut := cmd.ErrOrStderr()
+	f.cfg.Progress, f.cfg.Terminal = errOut, isTerminal(errOut)
+	ctx, stop := untilSignal(cmd.Context(), errOut)
+	defer stop()
+	result, err := loadgen.Run(ctx, f.cfg)
+	if err != nil {
+		return errors.Join(failed(err), report.discard())
+	}
+	return errors.Join(f.print(cmd.OutOrStdout(), result), failed(report.write(result)), failed(result.Err()))
+}
+
+func (f *loadFlags) print(out io.Writer, result *loadgen.Result) error {
+	if !f.asJSON {
+		return failed(result.WriteText(out))
+	}
+	e := json.NewEncoder(out)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return failed(e.Encode(result))
+}
+
+// reportFile is where the page goes; nil if none is wanted.
+type reportFile struct{ file *os.File }
+
+func createReport(name string) (*reportFile, error) {
+	if name == "" {
+		return nil, nil
+	}
+	file, err := os.Create(name)
+	if err != nil {
+		return nil, fmt.Errorf("--report: %w", err)
+	}
+	return &reportFile{file}, nil
+}
+
+func (r *reportFile) write(result *loadgen.Result) error {
+	if r == nil {
+		return nil
+	}
+	return errors.Join(result.WriteHTML(r.file), r.file.Close())
+}
+
+// discard removes the file of a run that did not take place.
+func (r *reportFile) discard() error {
+	if r == nil {
+		return nil
+	}
+	return errors.Join(r.file.Close(), os.Remove(r.file.Name()))
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
