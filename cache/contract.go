@@ -98,7 +98,7 @@ type Loaded struct {
 }
 
 // Freshness is what an origin's headers say of how long its answer is good
-// (RFC 9111, RFC 5861). Negative durations mean that it said nothing.
+// (RFC 9111, RFC 5861). Negative durations mean that it said nothing, as in Unsaid.
 type Freshness struct {
 	TTL                  time.Duration
 	StaleWhileRevalidate time.Duration
@@ -111,7 +111,8 @@ type Freshness struct {
 
 // Loader asks the origin for a key. It must be safe for concurrent use. Its
 // errors are this package's. Load's context carries the load's deadline and
-// belongs to no caller.
+// belongs to no caller; Load returns soon after it ends, because the next load
+// of the key begins only then.
 type Loader interface {
 	Load(ctx context.Context, l *Load) (Loaded, error)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 )
 
@@ -173,4 +174,20 @@ func (c *Cache) payLocked(f *flight, out *outcome) {
 		sent--
 	}
 	f.group.books.page(f.h).refreshes.Add(sent)
+}
+
+// unheard tells the operator, once for each group, that loads fail whose
+// errors no request returns.
+type unheard struct{ failing atomic.Bool }
+
+func (c *Cache) unheard(g *group, err error, heard bool) {
+	u := &g.failing
+	switch {
+	case err == nil:
+		if u.failing.Load() && u.failing.CompareAndSwap(true, false) {
+			c.log.Info("background loads work again", "group", g.Name)
+		}
+	case !heard && c.ctx.Err() == nil && !u.failing.Swap(true):
+		c.log.Warn("background loads fail, stale values are served while they may be", "group", g.Name, "error", err)
+	}
 }

@@ -3,7 +3,6 @@ package cache
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -135,6 +134,10 @@ func gone(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// left reports whether an error is gone's for a request that was cancelled. A
+// load's error may well wrap a cancelled context, and is another thing.
+func left(err error) bool { return err == context.Canceled }
+
 // refresh starts a load that nobody waits for, if there is cause and none runs.
 func (c *Cache) refresh(key Key, h uint64, g *group, term uint64) {
 	now := time.Now()
@@ -149,20 +152,4 @@ func (c *Cache) refresh(key Key, h uint64, g *group, term uint64) {
 		return // done, deleted or evicted meanwhile
 	}
 	c.startLocked(s, key, h, g, term, e)
-}
-
-// unheard tells the operator, once for each group, that loads fail whose
-// errors no request returns.
-type unheard struct{ failing atomic.Bool }
-
-func (c *Cache) unheard(g *group, err error, heard bool) {
-	u := &g.failing
-	switch {
-	case err == nil:
-		if u.failing.Load() && u.failing.CompareAndSwap(true, false) {
-			c.log.Info("background loads work again", "group", g.Name)
-		}
-	case !heard && c.ctx.Err() == nil && !u.failing.Swap(true):
-		c.log.Warn("background loads fail, stale values are served while they may be", "group", g.Name, "error", err)
-	}
 }

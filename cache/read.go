@@ -84,7 +84,7 @@ func (c *Cache) enter(p *page, a Answer, term uint64) {
 // this node turns out not to act for the key, the error is ErrActHere and
 // nothing has happened. Serve does not count the get: Settle does, with the
 // Answer's Kind, which is KindNone for what is not counted (writes, and gets
-// that the asker has cancelled).
+// that the asker has cancelled). The cache keeps req.Value.
 func (c *Cache) Serve(ctx context.Context, req *Request) (Answer, error) {
 	switch req.Op {
 	case OpPut, OpDelete:
@@ -109,7 +109,7 @@ func (c *Cache) Serve(ctx context.Context, req *Request) (Answer, error) {
 	}
 	h := c.store.hash(req.Key.Key)
 	a, err := c.act(ctx, g, h, req.Key, term, req.OnlyIfCached)
-	if err == context.Canceled { //nolint:errorlint // the asker's own, as gone returns it
+	if left(err) {
 		a.Kind, a.OwnerKind = KindNone, KindNone
 	} else if term != 0 {
 		g.books.page(h).standIn.Add(1)
@@ -225,7 +225,7 @@ func (c *Cache) admitLocked(s *stripe, g *group, key Key, e *Entry, now time.Tim
 // instead replaces an error by the stale value that may be served in its
 // place. Who has gone away needs none.
 func instead(e *Entry, a Answer, err error) (Answer, error) {
-	if err == nil || err == context.Canceled { //nolint:errorlint // as gone returns it
+	if err == nil || left(err) {
 		return a, err
 	}
 	if st := e.state(time.Now()); st == stale || st == staleError {
