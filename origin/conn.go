@@ -46,6 +46,7 @@ type conn struct {
 	idle     time.Duration // longest wait for a read; 0: until the deadline
 	room     int           // bytes that the head may still take
 	answered bool          // a byte of an answer has come
+	broke    error         // of the last read; net/http hides it behind half a line
 
 	// mu guards cut, so that a deadline set for a read never undoes an interrupt.
 	mu  sync.Mutex
@@ -88,7 +89,8 @@ type source struct{ c *conn }
 func (s source) Read(p []byte) (int, error) {
 	c := s.c
 	if c.room <= 0 {
-		return 0, errHeadTooLong
+		c.broke = errHeadTooLong
+		return 0, c.broke
 	}
 	until := c.deadline
 	if c.idle > 0 {
@@ -102,6 +104,7 @@ func (s source) Read(p []byte) (int, error) {
 	n, err := c.rw.Read(p[:min(len(p), c.room)])
 	c.room -= n
 	c.answered = c.answered || n > 0
+	c.broke = err
 	return n, err
 }
 
@@ -118,7 +121,7 @@ var get = &http.Request{Method: http.MethodGet}
 // sent says whether the request reached the origin all the same.
 func (c *conn) roundTrip(ctx context.Context, request []byte) (a *answer, sent bool, err error) {
 	c.deadline, _ = ctx.Deadline()
-	c.idle, c.room, c.answered = 0, maxHead, false
+	c.idle, c.room, c.answered, c.broke = 0, maxHead, false, nil
 	stop := context.AfterFunc(ctx, c.interrupt)
 	defer func() {
 		if err != nil {
@@ -134,6 +137,9 @@ func (c *conn) roundTrip(ctx context.Context, request []byte) (a *answer, sent b
 	}
 	for range maxInterim {
 		resp, err := http.ReadResponse(c.br, get)
+		if err != nil && c.broke != nil {
+			err = c.broke
+		}
 		switch {
 		case err != nil && !c.answered:
 			return nil, c.seen(err), fmt.Errorf("%w: %w", errNoAnswer, err)
