@@ -73,6 +73,8 @@ func fails(ts *testscript.TestScript, neg bool, args []string) {
 func command(ts *testscript.TestScript, args []string) *exec.Cmd {
 	cmd := exec.Command("kring", args...)
 	cmd.Dir = ts.MkAbs(".")
+	// A binary built to measure coverage would complain on stderr without.
+	cmd.Env = append(cmd.Env, "GOCOVERDIR="+ts.Getenv("WORK"))
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "KRING_NODE_ID", "KRING_NODE_LISTEN", "KRING_CACHE_MAX_BYTES", "KRING_CACHE_MAXBYTES", "KRING_CLUSTER_SECRET", "KRING_CLUSTER_SECRET_FILE", "KRING_LOG_LEVEL", "KRING_TOKEN"} {
 		if v := ts.Getenv(name); v != "" {
 			cmd.Env = append(cmd.Env, name+"="+v)

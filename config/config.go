@@ -138,7 +138,7 @@ func (l *loader) readFile() error {
 	v.SetConfigFile(l.file)
 	v.SetConfigType("yaml")
 	if err := v.ReadInConfig(); err != nil {
-		return fmt.Errorf("%s: %s", l.file, oneLine(err.Error()))
+		return fmt.Errorf("%s: %s", l.file, strings.TrimPrefix(oneLine(err.Error()), "While parsing config: "))
 	}
 	settings := v.AllSettings() // without the names that have no value
 	if err := root.checkNames(settings, v.AllKeys()); err != nil {

@@ -206,6 +206,13 @@ func TestEmptySectionsAreDefaults(t *testing.T) {
 	}
 }
 
+func TestSmallBudgetAlone(t *testing.T) {
+	l := load(t, write(t, "cache: {max_bytes: 100KiB}"))
+	if got := l.Config.Cache.MaxValueBytes; got != 100<<10 {
+		t.Errorf("max_value_bytes is %d", got)
+	}
+}
+
 func TestPrintedConfigurationLoadsAgain(t *testing.T) {
 	file := write(t, `
 node: {id: "yes"}

@@ -43,6 +43,7 @@ func (l *loader) decode() (node.Config, error) {
 		}
 		set(values, strings.Split(f.path, "."), value)
 	}
+	l.fitValue(values["cache"].(map[string]any))
 	final := viper.New()
 	if err := final.MergeConfigMap(values); err != nil {
 		return node.Config{}, fmt.Errorf("merge the settings: %w", err)
@@ -55,6 +56,16 @@ func (l *loader) decode() (node.Config, error) {
 		return node.Config{}, errors.New(oneLine(err.Error()))
 	}
 	return cfg, nil
+}
+
+// fitValue lowers the default of cache.max_value_bytes into a small budget, so
+// that who sets the budget alone need not set both. A value that was set stays,
+// and is refused if it is too large.
+func (l *loader) fitValue(values map[string]any) {
+	most, ok := values["max_bytes"].(int64)
+	if _, given := l.sources["cache.max_value_bytes"]; ok && !given && most > 0 {
+		values["max_value_bytes"] = min(values["max_value_bytes"].(int64), most)
+	}
 }
 
 func (l *loader) bindFlag(f *field) error {

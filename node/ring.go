@@ -36,7 +36,7 @@ const maxPoints = 1 << 20
 
 func (c Config) validateCluster() error {
 	if w, v := c.Cluster.Weight, c.Cluster.VirtualNodes; w > 0 && v > maxPoints/w {
-		return check(false, "cluster.virtual_nodes", "%d times cluster.weight, %d, are more than %d points", v, w, maxPoints)
+		return check(false, "cluster.weight", "%d times cluster.virtual_nodes, %d, are more than %d points", w, v, maxPoints)
 	}
 	_, err := c.Ring()
 	return err

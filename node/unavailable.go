@@ -72,10 +72,14 @@ func (c Config) validateUnavailablePools() error {
 }
 
 func unavailable[T comparable](value, only T, field string) error {
-	if any(only) == any("") {
-		return check(value == only, field, `"%v" is not available in this version`, value)
+	shown := fmt.Sprint(value)
+	if _, ok := any(value).(string); ok {
+		shown = fmt.Sprintf("%q", value)
 	}
-	return check(value == only, field, "%v is not available in this version, which only has %v", value, only)
+	if fmt.Sprint(only) == "" {
+		return check(value == only, field, "%s is not available in this version", shown)
+	}
+	return check(value == only, field, "%s is not available in this version, which only has %v", shown, only)
 }
 
 func itemName(name string, i int) string {

@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"kring/cache"
+	"kring/origin"
 )
 
 // FieldError is a setting that cannot be: Field is its dotted name, with items
@@ -119,7 +119,7 @@ func (c Config) validateGroups() error {
 		}
 		seen[g.Name] = true
 	}
-	return check(len(c.Groups) > 0, "groups", "there must be at least one")
+	return check(len(c.Groups) > 0, "groups", "[]: there must be at least one")
 }
 
 func (c Config) checkOrigin(at string, o cache.OriginConfig) error {
@@ -127,7 +127,13 @@ func (c Config) checkOrigin(at string, o cache.OriginConfig) error {
 		return nil
 	}
 	known := slices.ContainsFunc(c.Pools, func(p PoolConfig) bool { return p.Name == o.Pool })
-	return check(known, at+"origin.pool", "%q is not in the list pools", o.Pool)
+	if !known {
+		return check(false, at+"origin.pool", "%q is not in the list pools", o.Pool)
+	}
+	if err := origin.CheckPath(o.Path); err != nil {
+		return check(false, at+"origin.path", "%v", err)
+	}
+	return nil
 }
 
 func (c Config) validatePools() error {
@@ -140,29 +146,15 @@ func (c Config) validatePools() error {
 		err := firstOf(
 			check(!seen[p.Name], at+"name", "%q is there twice", p.Name),
 			p.Validate(),
-			check(p.Origin.MaxLoads > 0, at+"max_loads", "%d must be more than 0", p.Origin.MaxLoads),
-			check(p.Origin.MaxBodyBytes > 0, at+"max_body_bytes", "%d must be more than 0", p.Origin.MaxBodyBytes),
-			checkShare(at+"retry_budget", p.Origin.RetryBudget),
+			p.Origin.Validate(p.Name),
 		)
 		if err != nil {
 			return err
 		}
 		seen[p.Name] = true
-		for j, h := range p.Origin.Headers {
-			field := fmt.Sprintf("%sheaders[%d]", at, j)
-			err := firstOf(
-				check(headerNames.MatchString(h.Name), field+".name", "%q is not the name of a header", h.Name),
-				check(h.Value == "" || h.ValueFile == "", field+".value_file", "%q: value is set too; keep one of them", h.ValueFile),
-			)
-			if err != nil {
-				return err
-			}
-		}
 	}
 	return nil
 }
-
-var headerNames = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 
 func (c Config) validateAuth() error {
 	seen := map[string]bool{}
