@@ -40,13 +40,6 @@ func bytesOf(s string) *[256]bool {
 	return &set
 }
 
-// CheckPath says what is wrong with a group's path. Group says the same; this
-// needs no Origin.
-func CheckPath(path string) error {
-	_, err := parseTemplate(path)
-	return err
-}
-
 // parseTemplate reads a path as the configuration has it: "/docs/{key}",
 // "/raw/{+key}", "/search?q={key}".
 func parseTemplate(s string) (*template, error) {
