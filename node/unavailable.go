@@ -3,6 +3,7 @@ package node
 import (
 	"fmt"
 	"slices"
+	"strconv"
 )
 
 // validateUnavailable refuses settings of the configuration's contract whose
@@ -73,8 +74,8 @@ func (c Config) validateUnavailablePools() error {
 
 func unavailable[T comparable](value, only T, field string) error {
 	shown := fmt.Sprint(value)
-	if _, ok := any(value).(string); ok {
-		shown = fmt.Sprintf("%q", value)
+	if text, ok := any(value).(string); ok {
+		shown = strconv.Quote(text)
 	}
 	if fmt.Sprint(only) == "" {
 		return check(value == only, field, "%s is not available in this version", shown)
