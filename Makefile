@@ -10,7 +10,7 @@ help: ## print this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/kring
-	go build $(TAGS) -o bin/kring .
+	scripts/build.sh bin/kring
 
 test: ## the Go tests
 	go test $(TAGS) ./...

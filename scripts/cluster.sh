@@ -302,7 +302,7 @@ up() {
 
 	mkdir -p "$state"
 	say "building"
-	(cd "$root" && go build -buildvcs=false -tags nomsgpack -o "$bin" .) </dev/null || fail "the build failed"
+	"$root/scripts/build.sh" "$bin" </dev/null || fail "the build failed"
 	write_config "$n"
 
 	# Whatever ends this early takes the processes with it.

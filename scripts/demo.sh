@@ -46,8 +46,9 @@ show() {
 		case $arg in *[\ \"]*) line+=" '$arg'" ;; *) line+=" $arg" ;; esac
 	done
 	echo "$line $url"
+	: >"$work/body" # curl leaves it alone if there is none
 	ask -D "$work/headers" -o "$work/body" "$@" "$url"
-	tr -d '\r' <"$work/headers" | grep -iE '^(HTTP|cache-status|etag|age):? ' | sed 's/^/    /'
+	tr -d '\r' <"$work/headers" | grep -iE '^(http/[0-9.]+|cache-status:|etag:|age:) ' | sed 's/^/    /'
 	if [[ -s $work/body ]]; then
 		echo "    $(head -c 76 "$work/body")"
 	fi
@@ -211,6 +212,24 @@ cluster restart 2
 key=$(key_of kring-2 back)
 show "$(node_url 1)/v1/cache/docs/$key"
 prove "kring-2 answers for its keys again" "$(status)" 200 "$(cache_status)" "kring-2; *detail=peer:kring-2"
+
+echo
+echo "A node that hangs: its connections stay open, and nothing answers"
+key=$(key_of kring-3 hang)
+cluster pause 3
+urls 1 2 | ask -K - -w '%{http_code}\n' >"$work/codes"
+prove "60 keys through the other two: $(answers 200) of 120 answers" "$(answers 200)" 120
+show "$(node_url 1)/v1/cache/docs/$key"
+prove "the next owner stands in for kring-3" "$(status)" 200 "$(cache_status)" "kring-[12]; *"
+cluster resume 3
+for ((tries = 0; tries < 100; tries++)); do # found again by the other's own probing
+	show "$(node_url 1)/v1/cache/docs/$key" >"$work/shown"
+	if [[ $(cache_status) == "kring-3; "* ]]; then break; fi
+	sleep 0.1
+done
+cat "$work/shown"
+prove "it wakes, and answers for its keys again" "$(status)" 200 "$(cache_status)" "kring-3; *detail=peer:kring-3"
+prove "the books balance on every node" "$(yes books 1 2 3)" yes
 
 echo
 cluster down

@@ -34,7 +34,7 @@ for ((i = 0; i < 9; i++)); do
 done
 there+=(-e "s/:8100\b/:$((base + 99))/g")
 back+=(-e "s/:$((base + 99))\b/:8100/g")
-same=(-E -e 's/ttl=[0-9]+/ttl=N/g' -e 's/([Aa]ge: |max-age=|pid +)[0-9]+ */\1N/g' -e 's/[ \r]+$//'
+same=(-E -e 's, +, ,g' -e 's/ttl=[0-9]+/ttl=N/g' -e 's/([Aa]ge: |max-age=|pid )[0-9]+/\1N/g' -e 's/[ \r]+$//'
 	-e 's/"(age|ttl|ms|at|version|view_id)":("[^"]*"|[0-9.]+)/"\1":N/g')
 
 # Each command into work/I.command, what the README says it prints into

@@ -105,7 +105,7 @@ vet() { go vet "${tags[@]}" ./... && go -C tools vet ./...; }
 
 small_enough() {
 	local size
-	go build -buildvcs=false "${tags[@]}" -o "$work/kring" . || return 1
+	scripts/build.sh "$work/kring" || return 1
 	size=$(stat -c %s "$work/kring")
 	echo "the binary has $size bytes, the limit is $max_binary_bytes"
 	((size <= max_binary_bytes))
