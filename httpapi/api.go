@@ -211,7 +211,11 @@ func (a *API) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/v1/batch/") {
 			limit = a.maxBatch
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, limit)
+		// A copy: the server asks its own request's body whether it was read
+		// to the end, and lingers before it closes if not.
+		limited := *r
+		limited.Body = http.MaxBytesReader(w, r.Body, limit)
+		r = &limited
 	}
 	a.engine.ServeHTTP(w, r)
 }

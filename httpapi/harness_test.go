@@ -35,10 +35,13 @@ type server struct {
 	origin *origin
 	log    *logBuffer
 	http   *http.Server
+	// options are what api was built from.
+	options httpapi.Options
 }
 
 // setup is what a test may change before the server starts.
 type setup struct {
+	cache   cache.Options
 	options httpapi.Options
 	server  func(*http.Server)
 }
@@ -58,12 +61,18 @@ func serve(t testing.TB, change ...func(*setup)) *server {
 	other := kv
 	other.Name = "other"
 	log := slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	conf := setup{
+		cache: cache.Options{
+			Node: testNode, Config: cache.DefaultConfig(), Loader: s.origin, Log: log,
+			Groups: []cache.GroupConfig{docs, kv, other},
+		},
+		options: httpapi.Options{Node: testNode, Version: "test", Cluster: "kring", Limits: httpapi.DefaultLimits(), Log: log},
+	}
+	for _, f := range change {
+		f(&conf)
+	}
 	var err error
-	s.cache, err = cache.New(cache.Options{
-		Node: testNode, Config: cache.DefaultConfig(), Loader: s.origin, Log: log,
-		Groups: []cache.GroupConfig{docs, kv, other},
-	})
-	if err != nil {
+	if s.cache, err = cache.New(conf.cache); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { closed(t, s.cache) })
@@ -76,13 +85,8 @@ func serve(t testing.TB, change ...func(*setup)) *server {
 	p.Start(s.cache)
 	t.Cleanup(func() { closed(t, p) })
 
-	conf := setup{options: httpapi.Options{
-		Node: testNode, Version: "test", Cluster: "kring", Cache: s.cache, Peers: p,
-		Limits: httpapi.DefaultLimits(), Log: log,
-	}}
-	for _, f := range change {
-		f(&conf)
-	}
+	conf.options.Cache, conf.options.Peers = s.cache, p
+	s.options = conf.options
 	if s.api, err = httpapi.New(conf.options); err != nil {
 		t.Fatal(err)
 	}

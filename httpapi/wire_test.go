@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -125,7 +126,7 @@ func TestBodiesOfAllSizes(t *testing.T) {
 		var chunked strings.Builder
 		for rest := value; rest != ""; {
 			n := min(len(rest), 50_000)
-			chunked.WriteString(hex(n) + "\r\n" + rest[:n] + "\r\n")
+			chunked.WriteString(strconv.FormatInt(int64(n), 16) + "\r\n" + rest[:n] + "\r\n")
 			rest = rest[n:]
 		}
 		s.do(t, "PUT /v1/cache/kv/b", "x")
@@ -140,15 +141,6 @@ func TestBodiesOfAllSizes(t *testing.T) {
 	}
 }
 
-func hex(n int) string {
-	const digits = "0123456789abcdef"
-	if n < 16 {
-		return digits[n : n+1]
-	}
-	return hex(n/16) + digits[n%16:n%16+1]
-}
-
-// TestSlowHeader: a client that sends its header byte by byte is cut off.
 func shortReads(s *http.Server) { s.ReadTimeout = 100 * time.Millisecond }
 
 func TestSlowHeader(t *testing.T) {

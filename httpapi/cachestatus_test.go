@@ -1,0 +1,85 @@
+package httpapi
+
+import (
+	"testing"
+	"time"
+
+	"kring/cache"
+)
+
+// TestCacheStatus has each way to an answer, as API.md writes it.
+func TestCacheStatus(t *testing.T) {
+	now := time.Now()
+	value := &cache.Entry{Born: now, TTL: 37500 * time.Millisecond}
+	forever := &cache.Entry{Born: now}
+	negative := &cache.Entry{Born: now, TTL: time.Minute, Negative: true}
+	old := &cache.Entry{Born: now.Add(-2 * time.Minute), TTL: time.Minute}
+	long := &cache.Entry{Born: now, TTL: 48 * time.Hour}
+	standIn := &cache.Entry{Born: now, TTL: 37500 * time.Millisecond, Term: 7}
+	for _, c := range []struct {
+		ans  cache.Answer
+		want string
+	}{
+		{cache.Answer{Kind: cache.KindHit, Entry: value}, "kring-1; hit; ttl=37"},
+		{cache.Answer{Kind: cache.KindHit, Entry: long}, "kring-1; hit; ttl=172800"},
+		{cache.Answer{Kind: cache.KindHit, Entry: forever}, "kring-1; hit"},
+		{cache.Answer{Kind: cache.KindHit, Entry: negative}, "kring-1; hit; detail=negative"},
+		{cache.Answer{Kind: cache.KindHotHit, Entry: value}, "kring-1; hit; ttl=37; detail=hot"},
+		{cache.Answer{Kind: cache.KindStale, Entry: old}, "kring-1; hit; detail=stale"},
+		{cache.Answer{Kind: cache.KindStale, Entry: old, StaleError: true}, "kring-1; hit; detail=stale"},
+		{cache.Answer{Kind: cache.KindLoad, Entry: value, Status: 200, Stored: true}, "kring-1; fwd=miss; fwd-status=200; stored"},
+		{cache.Answer{Kind: cache.KindLoad, Entry: value, Status: 200}, "kring-1; fwd=miss; fwd-status=200"},
+		{cache.Answer{Kind: cache.KindLoad, Entry: value, Status: 304, Stored: true}, "kring-1; fwd=stale; fwd-status=304; stored"},
+		{cache.Answer{Kind: cache.KindLoad, Entry: negative, Status: 404, Stored: true}, "kring-1; fwd=miss; fwd-status=404; stored"},
+		{
+			cache.Answer{Kind: cache.KindJoined, Entry: value, Status: 200, Stored: true},
+			"kring-1; fwd=miss; fwd-status=200; stored; collapsed",
+		},
+		{cache.Answer{Kind: cache.KindHit, Entry: standIn}, "kring-1; hit; ttl=37; detail=stand-in"},
+		{
+			cache.Answer{Kind: cache.KindLoad, Entry: standIn, Status: 200, Stored: true},
+			"kring-1; fwd=miss; fwd-status=200; stored; detail=stand-in",
+		},
+		{
+			cache.Answer{Kind: cache.KindPeer, OwnerKind: cache.KindHit, Node: "kring-2", Entry: value},
+			"kring-2; hit; ttl=37, kring-1; fwd=miss; detail=peer:kring-2",
+		},
+		{
+			cache.Answer{Kind: cache.KindPeer, OwnerKind: cache.KindHit, Node: "kring-2", Entry: negative},
+			"kring-2; hit; detail=negative, kring-1; fwd=miss; detail=peer:kring-2",
+		},
+		{
+			cache.Answer{Kind: cache.KindPeer, OwnerKind: cache.KindStale, Node: "kring-2", Entry: old},
+			"kring-2; hit; detail=stale, kring-1; fwd=miss; detail=peer:kring-2",
+		},
+		{
+			cache.Answer{Kind: cache.KindPeer, OwnerKind: cache.KindLoad, Node: "kring-2", Entry: value, Status: 200, Stored: true},
+			"kring-2; fwd=miss; fwd-status=200; stored, kring-1; fwd=miss; detail=peer:kring-2",
+		},
+		{
+			cache.Answer{Kind: cache.KindPeer, OwnerKind: cache.KindHit, Node: "10.0.0.2:80", Entry: value},
+			`"10.0.0.2:80"; hit; ttl=37, kring-1; fwd=miss; detail=peer:10.0.0.2:80`,
+		},
+	} {
+		s := newStatuses("kring-1")
+		for range 2 { // made, and kept
+			if got := s.values(&c.ans, now); len(got) != 1 || got[0] != c.want {
+				t.Errorf("%+v:\ngot  %q\nwant %q", c.ans, got, c.want)
+			}
+		}
+	}
+	if got := newStatuses("8001").values(&cache.Answer{Kind: cache.KindHit, Entry: forever}, now)[0]; got != `"8001"; hit` {
+		t.Errorf("a name that is no token: %s", got)
+	}
+}
+
+func TestSeconds(t *testing.T) {
+	for d, want := range map[time.Duration]int64{
+		0: 0, time.Nanosecond: 0, 999 * time.Millisecond: 0, time.Second: 1, 1999 * time.Millisecond: 1,
+		-time.Nanosecond: -1, -time.Second: -1, -1001 * time.Millisecond: -2,
+	} {
+		if got := seconds(d); got != want {
+			t.Errorf("%v: %d, want %d", d, got, want)
+		}
+	}
+}

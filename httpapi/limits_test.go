@@ -1,0 +1,247 @@
+package httpapi_test
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"kring/cache"
+	"kring/httpapi"
+)
+
+func TestBadLimits(t *testing.T) {
+	s := serve(t)
+	for field, spoil := range map[string]func(*httpapi.Limits){
+		"limits.request_timeout":         func(l *httpapi.Limits) { l.RequestTimeout = 0 },
+		"limits.max_connections":         func(l *httpapi.Limits) { l.MaxConnections = 0 },
+		"limits.connections_per_address": func(l *httpapi.Limits) { l.ConnectionsPerAddress = -1 },
+		"limits.requests_in_flight":      func(l *httpapi.Limits) { l.RequestsInFlight = 0 },
+		"limits.max_waiters":             func(l *httpapi.Limits) { l.MaxWaiters = 0 },
+		"limits.batch_keys":              func(l *httpapi.Limits) { l.BatchKeys = 0 },
+		"limits.rate_per_token":          func(l *httpapi.Limits) { l.RatePerToken = -1 },
+	} {
+		o := s.options
+		spoil(&o.Limits)
+		if _, err := httpapi.New(o); err == nil || !strings.HasPrefix(err.Error(), field+": ") {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
+
+// TestTooManyInFlight: what is over the limit is refused at once, and does not
+// wait for those who wait.
+func TestTooManyInFlight(t *testing.T) {
+	s := serve(t, func(c *setup) { c.options.Limits.RequestsInFlight = 2 })
+	slow := make(chan answer, 2)
+	for _, key := range []string{"a", "b"} {
+		conn := s.dial(t)
+		if _, err := io.WriteString(conn, request("GET /v1/cache/docs/slow%20"+key, nil, "")); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			slow <- read(t, bufio.NewReader(conn), "GET")
+			closed(t, conn)
+		}()
+	}
+	eventually(t, "both loads run", func() bool { return s.origin.loads.Load() == 2 })
+	got := s.do(t, "GET /v1/cache/docs/c")
+	if got.StatusCode != 503 || !strings.Contains(got.body, "/problems/overloaded") || got.Header.Get("Retry-After") == "" {
+		t.Errorf("the third: %d %q", got.StatusCode, got.body)
+	}
+	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/v1/stats"} {
+		if got := s.do(t, "GET "+path); got.StatusCode != 200 {
+			t.Errorf("%s: %d", path, got.StatusCode)
+		}
+	}
+	close(s.origin.release)
+	for range 2 {
+		if got := <-slow; got.StatusCode != 200 {
+			t.Errorf("a slow one: %d", got.StatusCode)
+		}
+	}
+	if got := s.do(t, "GET /v1/cache/docs/c"); got.StatusCode != 200 {
+		t.Errorf("afterwards: %d", got.StatusCode)
+	}
+}
+
+func TestRequestTimeout(t *testing.T) {
+	s := serve(t, func(c *setup) { c.options.Limits.RequestTimeout = 20 * time.Millisecond })
+	got := s.do(t, "GET /v1/cache/docs/slow%20a")
+	if got.StatusCode != 504 || !strings.Contains(got.body, "/problems/origin-timeout") {
+		t.Errorf("%d %q, want 504 origin-timeout", got.StatusCode, got.body)
+	}
+}
+
+// TestIdleConnectionsKeepNobodyOut opens far more connections than the limit,
+// some silent, some in the middle of a header: a new client is served, and one
+// whose request is being answered keeps its connection.
+func TestIdleConnectionsKeepNobodyOut(t *testing.T) {
+	for name, limit := range map[string]func(*setup){
+		"altogether":  func(c *setup) { c.options.Limits.MaxConnections = 8 },
+		"per address": func(c *setup) { c.options.Limits.ConnectionsPerAddress = 8 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, limit)
+			busy := s.dial(t)
+			defer closed(t, busy)
+			if _, err := io.WriteString(busy, request("GET /v1/cache/docs/slow%20a", nil, "")); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the load runs", func() bool { return s.origin.loads.Load() == 1 })
+			var idle []net.Conn
+			for i := range 40 {
+				conn := s.dial(t)
+				defer closed(t, conn)
+				if i%2 == 0 {
+					if _, err := io.WriteString(conn, "GET /healthz HTTP/1.1\r\n"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				idle = append(idle, conn)
+			}
+			if got := s.do(t, "GET /v1/cache/docs/b"); got.StatusCode != 200 {
+				t.Errorf("a new client: %d", got.StatusCode)
+			}
+			if rest, err := io.ReadAll(idle[1]); err != nil || len(rest) > 0 {
+				t.Errorf("the oldest idle one: %q %v, want it closed", rest, err)
+			}
+			close(s.origin.release)
+			if got := read(t, bufio.NewReader(busy), "GET"); got.StatusCode != 200 {
+				t.Errorf("the busy one: %d", got.StatusCode)
+			}
+			metrics := s.do(t, "GET /metrics").body
+			if !strings.Contains(metrics, "kring_http_connections_displaced_total 3") || !strings.Contains(metrics, "kring_http_connections_refused_total 0\n") {
+				t.Error("connections were not counted as displaced")
+			}
+		})
+	}
+}
+
+// TestAllConnectionsBusy: when each connection is being answered, a new one is
+// told so and closed.
+func TestAllConnectionsBusy(t *testing.T) {
+	s := serve(t, func(c *setup) { c.options.Limits.MaxConnections = 2 })
+	var busy []net.Conn
+	for _, key := range []string{"a", "b"} {
+		conn := s.dial(t)
+		defer closed(t, conn)
+		if _, err := io.WriteString(conn, request("GET /v1/cache/docs/slow%20"+key, nil, "")); err != nil {
+			t.Fatal(err)
+		}
+		busy = append(busy, conn)
+	}
+	eventually(t, "both loads run", func() bool { return s.origin.loads.Load() == 2 })
+	conn := s.dial(t)
+	defer closed(t, conn)
+	got := read(t, bufio.NewReader(conn), "GET")
+	if got.StatusCode != 503 || !strings.Contains(got.body, "/problems/overloaded") || !got.Close {
+		t.Errorf("one too many: %d %q", got.StatusCode, got.body)
+	}
+	close(s.origin.release)
+	for _, conn := range busy {
+		if got := read(t, bufio.NewReader(conn), "GET"); got.StatusCode != 200 {
+			t.Errorf("a busy one: %d", got.StatusCode)
+		}
+	}
+	eventually(t, "there is room again", func() bool {
+		conn := s.dial(t)
+		defer closed(t, conn)
+		return exchange(t, conn, bufio.NewReader(conn), request("GET /healthz", nil, "")).StatusCode == 200
+	})
+}
+
+// TestBodiesInMemory: bodies that are being read have a budget of their own,
+// claimed by what has arrived and not by what was promised.
+func TestBodiesInMemory(t *testing.T) {
+	const value = 12 << 20 // the budget is 4 of them
+	s := serve(t, func(c *setup) { c.options.MaxValueBytes = value })
+	var halves []net.Conn
+	send := func(n int) {
+		conn := s.dial(t)
+		head := request("PUT /v1/cache/kv/a", []string{"Content-Length: " + itoa(value)}, strings.Repeat("x", n))
+		if _, err := io.WriteString(conn, head); err != nil {
+			t.Fatal(err)
+		}
+		halves = append(halves, conn)
+	}
+	defer func() {
+		for _, conn := range halves {
+			closed(t, conn)
+		}
+	}()
+	held := func(want string) func() bool {
+		return func() bool { return strings.Contains(s.do(t, "GET /metrics").body, "kring_http_body_bytes "+want+"\n") }
+	}
+	for range 20 {
+		send(10)
+	}
+	eventually(t, "20 first pieces are held", held("1.31072e+06"))
+	if got := s.do(t, "PUT /v1/cache/kv/b", strings.Repeat("x", 1<<20)); got.StatusCode >= 300 {
+		t.Errorf("a megabyte besides promises: %d", got.StatusCode)
+	}
+	for range 3 {
+		send(1 << 20)
+	}
+	eventually(t, "three bodies are held besides", func() bool { return !held("1.31072e+06")() })
+	eventually(t, "a fourth is refused", func() bool {
+		got := s.do(t, "PUT /v1/cache/kv/b", strings.Repeat("x", value))
+		return got.StatusCode == 503 && strings.Contains(got.body, "/problems/overloaded")
+	})
+	for _, conn := range halves {
+		closed(t, conn)
+	}
+	halves = nil
+	eventually(t, "all is given back", held("0"))
+}
+
+// TestDraining: a node that is about to stop says so, answers what comes all
+// the same, and keeps no connection.
+func TestDraining(t *testing.T) {
+	s := serve(t, func(c *setup) { c.options.Draining = func() bool { return true } })
+	got := s.do(t, "GET /readyz")
+	if got.StatusCode != 503 || !strings.Contains(got.body, "/problems/draining") || got.Header.Get("Retry-After") == "" {
+		t.Errorf("readyz: %d %q", got.StatusCode, got.body)
+	}
+	if got := s.do(t, "GET /healthz"); got.StatusCode != 200 {
+		t.Errorf("healthz: %d", got.StatusCode)
+	}
+	if got := s.do(t, "GET /v1/cache/docs/a"); got.StatusCode != 200 || !got.Close {
+		t.Errorf("a get: %d, close %v", got.StatusCode, got.Close)
+	}
+}
+
+// TestTurnedAwayInMidSentence: who sends more than is accepted still gets to
+// read why, though it writes all before it reads.
+func TestTurnedAwayInMidSentence(t *testing.T) {
+	s := serve(t)
+	got := s.do(t, "PUT /v1/cache/kv/a", strings.Repeat("x", 6<<20))
+	if got.StatusCode != 413 || !got.Close {
+		t.Errorf("%d, close %v, want 413 and close", got.StatusCode, got.Close)
+	}
+	if n := s.cache.Stats().Entries; n != 0 {
+		t.Errorf("%d entries", n)
+	}
+}
+
+func TestClientGone(t *testing.T) {
+	s := serve(t)
+	conn := s.dial(t)
+	if _, err := io.WriteString(conn, request("GET /v1/cache/docs/slow%20a", nil, "")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the load runs", func() bool { return s.origin.loads.Load() == 1 })
+	closed(t, conn)
+	eventually(t, "it is counted as gone", func() bool {
+		return strings.Contains(s.do(t, "GET /metrics").body, `kring_http_requests_total{method="GET",route="/v1/cache/:group/*key",status="499"} 1`)
+	})
+	close(s.origin.release)
+	if got := s.do(t, "GET /v1/cache/docs/slow%20a"); got.StatusCode != 200 {
+		t.Errorf("the next: %d", got.StatusCode)
+	}
+	if key := (cache.Key{Group: "docs", Key: "slow a"}); s.origin.loads.Load() != 1 {
+		t.Errorf("%v was loaded %d times", key, s.origin.loads.Load())
+	}
+}

@@ -1,0 +1,191 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"kring/cache"
+)
+
+// FuzzPathKey: whatever path package net/url accepts, the key is what was sent
+// behind the group, decoded once.
+func FuzzPathKey(f *testing.F) {
+	for _, s := range []string{
+		"a", "", "a/b", "a%2Fb", "a%252Fb", "//a", ".", "..", "a+b", "a%20b", "%F0%9F%98%80", "a|%2Fb", "#", "a\"b", "%00",
+	} {
+		f.Add("kv", s)
+	}
+	f.Add("k%76", "a|b")
+	f.Add("a%2Fb", "c")
+	valid := regexp.MustCompile(`\A[a-z0-9][a-z0-9_-]{0,62}\z`)
+	f.Fuzz(func(t *testing.T, group, key string) {
+		sent := group + "/" + key
+		u, err := url.ParseRequestURI("/v1/cache/" + sent)
+		if err != nil {
+			return // no path
+		}
+		sent, _, _ = strings.Cut(sent, "?")
+		got, err := pathKey(u, "/v1/cache/")
+		rawGroup, rawKey, _ := strings.Cut(sent, "/")
+		wantGroup, groupErr := url.PathUnescape(rawGroup)
+		wantKey, keyErr := url.PathUnescape(rawKey)
+		if groupErr != nil || keyErr != nil {
+			t.Fatalf("net/url accepts %q", sent)
+		}
+		if valid.MatchString(wantGroup) != (err == nil) {
+			t.Fatalf("group %q: %v", wantGroup, err)
+		}
+		if err == nil && (got != cache.Key{Group: wantGroup, Key: wantKey}) {
+			t.Fatalf("%q is read as %q", sent, got)
+		}
+	})
+}
+
+// FuzzEntityTags: what is parsed can be written down and is parsed alike
+// again, and a GET agrees with a PUT on what a list names.
+func FuzzEntityTags(f *testing.F) {
+	for _, s := range []string{`"a"`, `W/"a"`, `"a", "b"`, ` , "a" ,, W/"b" `, `*`, `a`, `"a`, `"a" "b"`, `""`, `W/`, "\"\x7f\""} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		h := http.Header{"If-None-Match": {line}}
+		tags, err := entityTags(h, "If-None-Match")
+		if err != nil {
+			if !errors.Is(err, errBadRequest) {
+				t.Fatal(err)
+			}
+			return
+		}
+		again, err := entityTags(http.Header{"If-None-Match": {strings.Join(tags, ", ")}}, "If-None-Match")
+		if err != nil || !slices.Equal(tags, again) {
+			t.Fatalf("%q, then %q (%v)", tags, again, err)
+		}
+		for _, tag := range tags {
+			if tag != "*" && !noneMatch(h, strongTag(tag)) {
+				t.Fatalf("%q does not name %s to a GET", line, tag)
+			}
+		}
+		if noneMatch(h, `"some other tag"`) != slices.ContainsFunc(tags, func(tag string) bool {
+			return tag == "*" || strongTag(tag) == `"some other tag"`
+		}) {
+			t.Fatalf("%q names what it does not have", line)
+		}
+	})
+}
+
+// FuzzJSONBatch: what is accepted names the keys that a reader of the same
+// JSON sees, and nothing was replaced in them.
+func FuzzJSONBatch(f *testing.F) {
+	for _, s := range []string{
+		`{"keys":["a","b"]}`, `{"delete":["a"]}`, `{"keys":[]}`, `{}`, `{"keys":["\ud83d\ude00"]}`, `{"keys":["\ud83d"]}`,
+		`{"keys":["\ude00\ud83d"]}`, `{"keys":["\\ud83d"]}`, `{"keys":["�"]}`, "{\"keys\":[\"\xff\"]}", `{"keys":["a"],"keys":["b"]}`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		req, err := decodeJSONBatch(body, 10)
+		if err != nil {
+			if _, fail := known(err); fail.status != 400 && fail.status != 413 {
+				t.Fatal(err)
+			}
+			return
+		}
+		if len(req.keys) > 10 {
+			t.Fatalf("%d keys", len(req.keys))
+		}
+		for _, key := range req.keys {
+			if strings.Contains(key, "\ufffd") && !bytes.Contains(body, []byte("\ufffd")) && !bytes.Contains(bytes.ToLower(body), []byte(`\ufffd`)) {
+				t.Fatalf("%q became %q", body, key)
+			}
+		}
+		out, err := json.Marshal(map[string][]string{"keys": req.keys})
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := decodeJSONBatch(out, 10)
+		if err != nil || !slices.Equal(again.keys, req.keys) {
+			t.Fatalf("%q, then %q (%v)", req.keys, again.keys, err)
+		}
+	})
+}
+
+// FuzzBinaryBatch: what is accepted is the only spelling of its keys.
+func FuzzBinaryBatch(f *testing.F) {
+	f.Add([]byte("\x01\x01\x00\x00\x00\x01\x00\x00\x00\x01a"))
+	f.Add([]byte("\x01\x02\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x02ab"))
+	f.Add([]byte("\x01\x01\xff\xff\xff\xff"))
+	f.Add([]byte("\x01\x01\x00\x00\x00\x01\xff\xff\xff\xffa"))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		req, err := decodeBinaryBatch(body, 10)
+		if err != nil {
+			if _, fail := known(err); fail.status != 400 && fail.status != 413 {
+				t.Fatal(err)
+			}
+			return
+		}
+		op := byte(batchGet)
+		if req.del {
+			op = batchDelete
+		}
+		if out := encodeBinaryRequest(op, req.keys); !bytes.Equal(out, body) {
+			t.Fatalf("%q is %q again", body, out)
+		}
+	})
+}
+
+func encodeBinaryRequest(op byte, keys []string) []byte {
+	out := []byte{batchVersion, op, 0, 0, 0, byte(len(keys))}
+	for _, key := range keys {
+		n := len(key)
+		out = append(out, byte(n>>24), byte(n>>16), byte(n>>8), byte(n))
+		out = append(out, key...)
+	}
+	return out
+}
+
+// FuzzStructuredName: a node's name is always one item of a structured field.
+func FuzzStructuredName(f *testing.F) {
+	for _, s := range []string{"kring-1", "127.0.0.1:8001", "host:8001", "", `a"b\c`, "a b", "é", "a\r\nb"} {
+		f.Add(s)
+	}
+	token := regexp.MustCompile("\\A[A-Za-z*][A-Za-z0-9!#$%&'*+.^_`|~:/-]*\\z")
+	quoted := regexp.MustCompile(`\A"(?:[ !#-\[\]-~]|\\["\\])*"\z`)
+	f.Fuzz(func(t *testing.T, name string) {
+		item := sfItem(name)
+		if !token.MatchString(item) && !quoted.MatchString(item) {
+			t.Fatalf("%q becomes %q", name, item)
+		}
+		if token.MatchString(name) != (item == name) {
+			t.Fatalf("%q becomes %q", name, item)
+		}
+	})
+}
+
+func TestExactJSON(t *testing.T) {
+	for body, ok := range map[string]bool{
+		`"a"`: true, `"\ud83d\ude00"`: true, `"\uD83D\uDE00"`: true, `"\ud83d"`: false, `"\ude00"`: false,
+		`"\ud83d\ud83d\ude00"`: false, `"\ud83dx"`: false, `"\\ud83d"`: true, `"\\\ud83d"`: false, `"\u00e9"`: true,
+		"\"\xff\"": false, `"\ufffd"`: true, `\`: true, `\u`: true, `"\n"`: true,
+	} {
+		if err := exactJSON([]byte(body)); (err == nil) != ok {
+			t.Errorf("%q: %v", body, err)
+		}
+	}
+}
+
+func TestMediaType(t *testing.T) {
+	for in, want := range map[string]string{
+		"": "", "application/json": "application/json", "Application/JSON ; charset=utf-8": "application/json",
+	} {
+		if got := mediaType(in); got != want {
+			t.Errorf("%q: %q", in, got)
+		}
+	}
+}
