@@ -174,9 +174,6 @@ func (p *problem) render(accept string) (body []byte, contentType string) {
 		if p.Detail != "" {
 			line += ": " + p.Detail
 		}
-		if len(p.Unconfirmed) > 0 {
-			line += ": " + strings.Join(p.Unconfirmed, ", ")
-		}
 		line = strings.Map(func(r rune) rune {
 			if r < ' ' || r == 0x7f {
 				return ' '

@@ -42,6 +42,7 @@ type server struct {
 // setup is what a test may change before the server starts.
 type setup struct {
 	cache   cache.Options
+	peers   peers.Options
 	options httpapi.Options
 	server  func(*http.Server)
 }
@@ -66,6 +67,9 @@ func serve(t testing.TB, change ...func(*setup)) *server {
 			Node: testNode, Config: cache.DefaultConfig(), Loader: s.origin, Log: log,
 			Groups: []cache.GroupConfig{docs, kv, other},
 		},
+		peers: peers.Options{
+			Self: peers.Member{ID: testNode, URL: "http://127.0.0.1:8001", Weight: 1}, Config: peers.DefaultConfig(), Log: log,
+		},
 		options: httpapi.Options{Node: testNode, Version: "test", Cluster: "kring", Limits: httpapi.DefaultLimits(), Log: log},
 	}
 	for _, f := range change {
@@ -76,9 +80,7 @@ func serve(t testing.TB, change ...func(*setup)) *server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { closed(t, s.cache) })
-	p, err := peers.New(peers.Options{
-		Self: peers.Member{ID: testNode, URL: "http://127.0.0.1:8001", Weight: 1}, Config: peers.DefaultConfig(), Log: log,
-	})
+	p, err := peers.New(conf.peers)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,93 @@
+package httpapi
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"kring/cache"
+	"kring/peers"
+)
+
+// newTestAPI is an API that serves nobody.
+func newTestAPI(t testing.TB) *API {
+	t.Helper()
+	c, err := cache.New(cache.Options{
+		Node: "kring-1", Config: cache.DefaultConfig(), Groups: []cache.GroupConfig{{Name: "kv"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	p, err := peers.New(peers.Options{
+		Self: peers.Member{ID: "kring-1", URL: "http://127.0.0.1:8001", Weight: 1}, Config: peers.DefaultConfig(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := New(Options{Node: "kring-1", Cache: c, Peers: p, Limits: DefaultLimits()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func loadOpenAPI(t *testing.T) *openapi3.T {
+	t.Helper()
+	doc, err := openapi3.NewLoader().LoadFromData(openapiYAML)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := doc.Validate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+// TestOpenAPIHasEachRoute compares the document with the engine, both ways.
+func TestOpenAPIHasEachRoute(t *testing.T) {
+	doc := loadOpenAPI(t)
+	parameter := regexp.MustCompile(`[:*]([a-z]+)`)
+	var routed, written []string
+	for _, r := range newTestAPI(t).engine.Routes() {
+		if r.Method != "HEAD" { // as GET, says the document
+			routed = append(routed, r.Method+" "+parameter.ReplaceAllString(r.Path, "{$1}"))
+		}
+	}
+	for path, item := range doc.Paths.Map() {
+		for method := range item.Operations() {
+			written = append(written, method+" "+path)
+		}
+	}
+	slices.Sort(routed)
+	slices.Sort(written)
+	if !slices.Equal(routed, written) {
+		t.Errorf("routed\n%s\nwritten\n%s", strings.Join(routed, "\n"), strings.Join(written, "\n"))
+	}
+}
+
+// TestOpenAPIHasEachRole: the document says which token a route wants.
+func TestOpenAPIHasEachRole(t *testing.T) {
+	doc := loadOpenAPI(t)
+	parameter := regexp.MustCompile(`[:*]([a-z]+)`)
+	for _, rt := range newTestAPI(t).routes() {
+		op := doc.Paths.Find(parameter.ReplaceAllString(rt.path, "{$1}")).GetOperation(rt.method)
+		want, open := "", rt.need == roleNone
+		for name, r := range roles {
+			if r == rt.need {
+				want = name
+			}
+		}
+		got, _ := op.Extensions["x-role"].(string)
+		if got != want || open != (op.Security != nil) {
+			t.Errorf("%s %s: x-role %q, want %q; open %v, want %v", rt.method, rt.path, got, want, op.Security != nil, open)
+		}
+	}
+}
