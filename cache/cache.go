@@ -54,7 +54,6 @@ type Cache struct {
 
 	ctx    context.Context // of the flights
 	cancel context.CancelFunc
-	closed atomic.Bool // set under no lock, read under a stripe's; see Close
 	flying sync.WaitGroup
 }
 
@@ -113,14 +112,13 @@ func (alone) Forward(context.Context, *Request) (Answer, error) { return Answer{
 // Close cancels the loads that run and waits for them. Whoever waits gets
 // ErrDraining, as do later requests that need a load or write.
 func (c *Cache) Close() error {
-	c.closed.Store(true)
-	for i := range c.stripes {
-		// Whoever read closed before it was set holds this lock, and has added
-		// its flight when it lets go: nothing is added to flying from here on.
-		c.stripes[i].mu.Lock()
-		c.stripes[i].mu.Unlock() //nolint:staticcheck // the empty section is a barrier
-	}
 	c.cancel()
+	for i := range c.stripes {
+		s := &c.stripes[i]
+		s.mu.Lock()
+		s.closed = true // from here on nothing is added to flying
+		s.mu.Unlock()
+	}
 	c.flying.Wait()
 	return nil
 }

@@ -15,6 +15,7 @@ type stripe struct {
 	mu     sync.Mutex // guards all below and the guarded fields of the flights
 	lanes  map[Key]*lane
 	memory memory
+	closed bool // no flight begins any more
 }
 
 // lane is what is going on for one key. One load runs, at most one is next:
@@ -64,16 +65,16 @@ func (c *Cache) startLocked(s *stripe, key Key, h uint64, g *group, term uint64,
 func (s *stripe) succeedLocked(c *Cache, f *flight, now time.Time) {
 	l := s.lanes[f.key]
 	next := l.next
-	if next == nil || !c.takeOffLocked(l, next, now) {
+	if next == nil || !c.takeOffLocked(s, l, next, now) {
 		delete(s.lanes, f.key)
 	}
 }
 
-func (c *Cache) takeOffLocked(l *lane, next *flight, now time.Time) bool {
+func (c *Cache) takeOffLocked(s *stripe, l *lane, next *flight, now time.Time) bool {
 	l.running, l.next = nil, nil
 	e := c.find(next.h, next.key, next.term)
 	switch {
-	case c.closed.Load():
+	case s.closed:
 		next.out = outcome{err: ErrDraining}
 	case e.state(now) == fresh:
 		next.out = outcome{entry: e, found: true}
@@ -144,7 +145,7 @@ func (c *Cache) refresh(key Key, h uint64, g *group, term uint64) {
 	s := c.stripe(h)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.lanes[key] != nil || c.closed.Load() || now.Before(s.memory.failure(key).retryAt) {
+	if s.lanes[key] != nil || s.closed || now.Before(s.memory.failure(key).retryAt) {
 		return
 	}
 	e := c.find(h, key, term)

@@ -22,7 +22,7 @@ func (c *Cache) Purge(ctx context.Context, group string) error {
 	switch {
 	case c.groups[group] == nil:
 		return ErrUnknownGroup
-	case c.closed.Load():
+	case c.ctx.Err() != nil:
 		return ErrDraining
 	}
 	c.DropGroup(group)

@@ -209,7 +209,7 @@ func (c *Cache) load(ctx context.Context, g *group, h uint64, key Key, term uint
 // admitLocked says whether a new load may be started now, and if not, how the
 // get that would have is counted.
 func (c *Cache) admitLocked(s *stripe, g *group, key Key, e *Entry, now time.Time) (Answer, error) {
-	if c.closed.Load() {
+	if s.closed {
 		return Answer{Kind: KindRefused}, ErrDraining
 	}
 	last := s.memory.failure(key)

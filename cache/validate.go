@@ -42,8 +42,11 @@ func (g GroupConfig) Validate() error {
 		name  string
 		value time.Duration
 	}{
-		{"ttl", g.TTL}, {"stale_while_revalidate", g.StaleWhileRevalidate}, {"stale_if_error", g.StaleIfError},
-		{"negative_ttl", g.NegativeTTL}, {"load_timeout", g.LoadTimeout},
+		{"ttl", g.TTL},
+		{"stale_while_revalidate", g.StaleWhileRevalidate},
+		{"stale_if_error", g.StaleIfError},
+		{"negative_ttl", g.NegativeTTL},
+		{"load_timeout", g.LoadTimeout},
 	} {
 		if d.value < 0 {
 			return field(d.name, d.value, "must not be negative")

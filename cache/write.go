@@ -73,7 +73,7 @@ func (c *Cache) checkWrite(req *Request) (*group, error) {
 	switch {
 	case g == nil:
 		return nil, ErrUnknownGroup
-	case c.closed.Load():
+	case c.ctx.Err() != nil:
 		return nil, ErrDraining
 	}
 	if err := g.checkKey(req.Key.Key, c.config.MaxKeyBytes); err != nil {
