@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -304,5 +306,42 @@ func TestEndlessBody(t *testing.T) {
 		if n := <-written; n > 16<<20 {
 			t.Errorf("%q: %d bytes were taken of a body capped at 1 MiB", head, n)
 		}
+	}
+}
+
+// An endpoint that now and then sends another answer behind the one it owes:
+// what follows never becomes the value of the next key, however many loads
+// wait for connections.
+func TestAnswersAreNeverMixedUp(t *testing.T) {
+	l := lie(t, func(c net.Conn, r *http.Request, n int64) bool {
+		key := r.URL.Path[1:]
+		text := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(key), key)
+		if n%10 == 0 {
+			text += "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
+		}
+		return say(text)(c, r, n)
+	})
+	s := start(t, "/{key}", []string{l.url}, neverEject)
+	var values, refused, wrong atomic.Int64
+	var wg sync.WaitGroup
+	const workers, loads = 16, 100
+	for w := range workers {
+		wg.Go(func() {
+			for i := range loads {
+				key := fmt.Sprintf("key-%d-%d", w, i)
+				switch r := s.load(t, key, nil); {
+				case errors.Is(r.err, cache.ErrOriginBadAnswer):
+					refused.Add(1)
+				case r.err != nil || string(r.Entry.Value) != key:
+					wrong.Add(1)
+				default:
+					values.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if wrong.Load() != 0 || refused.Load() != workers*loads/10 || values.Load() != workers*loads*9/10 {
+		t.Errorf("%d values, %d refused, %d wrong", values.Load(), refused.Load(), wrong.Load())
 	}
 }
