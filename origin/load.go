@@ -39,8 +39,11 @@ func (o *Origin) load(ctx context.Context, t *template, l *cache.Load) (cache.Lo
 	default:
 		return cache.Loaded{}, cache.ErrOverloaded.With("too many loads are under way in pool " + o.pool.Name())
 	}
-	ctx, cancel := context.WithTimeout(ctx, longest)
-	defer cancel()
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, longest)
+		defer cancel()
+	}
 	if over(ctx) {
 		return cache.Loaded{}, tooLate(ctx)
 	}

@@ -42,8 +42,11 @@ func TestRequestHeaders(t *testing.T) {
 
 	start(t, "/{key}", []string{srv.URL}, func(_ *balance.Config, o *origin.Options) {
 		o.Config.Headers = []origin.HeaderConfig{
-			{Name: "host", Value: "docs.example.org"}, {Name: "authorization", ValueFile: secret}, {Name: "X-Empty"},
-			{Name: "User-Agent", Value: "other"}, {Name: "Accept", Value: " text/plain "},
+			{Name: "host", Value: "docs.example.org"},
+			{Name: "authorization", ValueFile: secret},
+			{Name: "X-Empty"},
+			{Name: "User-Agent", Value: "other"},
+			{Name: "Accept", Value: " text/plain "},
 		}
 	}).load(t, "k", nil).mustBe(t, "")
 	r = <-seen

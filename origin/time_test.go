@@ -112,7 +112,7 @@ func TestSlowIsNotBroken(t *testing.T) {
 	})
 }
 
-// A load without a deadline has one all the same.
+// A load without a deadline has one all the same; a longer one is kept.
 func TestLongestLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var dials atomic.Int64
@@ -124,6 +124,13 @@ func TestLongestLoad(t *testing.T) {
 		s.loadIn(context.Background(), "k", nil).mustFail(t, cache.ErrOriginTimeout)
 		if took := time.Since(begin); took != time.Minute {
 			t.Errorf("took %v, want a minute", took)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer cancel()
+		begin = time.Now()
+		s.loadIn(ctx, "k", nil).mustFail(t, cache.ErrOriginTimeout)
+		if took := time.Since(begin); took != 5*time.Minute {
+			t.Errorf("took %v, want the five minutes it was given", took)
 		}
 		time.Sleep(2 * time.Hour)
 	})
