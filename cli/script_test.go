@@ -1,7 +1,6 @@
 package cli_test
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"io"
@@ -48,9 +47,6 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 	})
 }
-
-// patience is how long something that must happen may take on a busy machine.
-const patience = 30 * time.Second
 
 func fails(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 {
@@ -102,50 +98,15 @@ func match(ts *testscript.TestScript, pattern, text string) {
 	}
 }
 
-// process is a kring that runs beside the script.
-type process struct {
-	cmd    *exec.Cmd
-	stderr lines
-	done   chan error
-}
-
 func start(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: start NAME ARGS…")
 	}
-	p := &process{cmd: command(ts, args[1:]), done: make(chan error, 1)}
-	stdout, err := p.cmd.StdoutPipe()
+	p, err := launch(command(ts, args[1:]))
 	ts.Check(err)
-	p.cmd.Stderr = &p.stderr
-	ts.Check(p.cmd.Start())
-	ts.Defer(func() {
-		if err := p.cmd.Process.Kill(); err == nil {
-			<-p.done
-		}
-	})
-	ready := make(chan string, 1)
-	go func() {
-		r := bufio.NewReader(stdout)
-		line, err := r.ReadString('\n')
-		if err == nil {
-			ready <- line
-		}
-		_, _ = io.Copy(io.Discard, r) // until the process has ended
-		p.done <- p.cmd.Wait()
-		close(p.done)
-	}()
-	select {
-	case line := <-ready:
-		ts.Logf("%s", line)
-		url := regexp.MustCompile(`http://[^ \n]+`).FindString(line)
-		if url == "" {
-			ts.Fatalf("no URL in %q", line)
-		}
-		ts.Setenv(args[0], url)
-		ts.Setenv(args[0]+"_ready", strings.TrimSpace(line))
-	case <-time.After(patience):
-		ts.Fatalf("no ready line; stderr %q", p.stderr.String())
-	}
+	ts.Defer(p.kill)
+	ts.Logf("%s", p.ready)
+	ts.Setenv(args[0], p.url)
 	ts.Value("processes").(map[string]*process)[args[0]] = p
 }
 
@@ -173,13 +134,10 @@ func ended(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: ended NAME CODE [PATTERN]")
 	}
 	p := running(ts, args[0])
-	select {
-	case err := <-p.done:
-		if code := exitCode(ts, err); strconv.Itoa(code) != args[1] {
-			ts.Fatalf("exit code %d, want %s; stderr %q", code, args[1], p.stderr.String())
-		}
-	case <-time.After(patience):
-		ts.Fatalf("it did not end; stderr %q", p.stderr.String())
+	code, err := p.wait()
+	ts.Check(err)
+	if strconv.Itoa(code) != args[1] {
+		ts.Fatalf("exit code %d, want %s; stderr %q", code, args[1], p.stderr.String())
 	}
 	if len(args) == 3 {
 		match(ts, args[2], p.stderr.String())

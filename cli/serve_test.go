@@ -1,0 +1,98 @@
+package cli_test
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// What systemd is told: ready when the node listens, stopping when it drains.
+func TestNotifiesSystemd(t *testing.T) {
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "notify"), Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	p := run(t, []string{"NOTIFY_SOCKET=" + socket.LocalAddr().String()}, "serve", "--listen", "127.0.0.1:0")
+	told := func() string {
+		if err := socket.SetReadDeadline(time.Now().Add(patience)); err != nil {
+			t.Fatal(err)
+		}
+		message := make([]byte, 100)
+		n, err := socket.Read(message)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(message[:n])
+	}
+	if got := told(); got != "READY=1" {
+		t.Errorf("first %q", got)
+	}
+	p.signal(t, syscall.SIGTERM)
+	if got := told(); got != "STOPPING=1" {
+		t.Errorf("then %q", got)
+	}
+	p.ends(t, 0)
+}
+
+// A request keeps a draining node alive; a second signal does not wait for it.
+func TestSecondSignalExitsAtOnce(t *testing.T) {
+	origin := run(t, nil, "origin", "--listen", "127.0.0.1:0", "--latency", "1h")
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	text := strings.ReplaceAll(`
+node: {listen: "127.0.0.1:0"}
+groups: [{name: docs, origin: {pool: docs, path: "/docs/{key}"}, load_timeout: 1h}]
+pools: [{name: docs, endpoints: [{name: a, url: "ORIGIN"}]}]
+limits: {request_timeout: 1h}
+handoff: {drain_timeout: 1h}
+`, "ORIGIN", origin.url)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	node := run(t, nil, "serve", "--config", file)
+	conn, err := net.Dial("tcp", strings.TrimPrefix(node.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.Write([]byte("GET /v1/cache/docs/k HTTP/1.1\r\nHost: kring\r\n\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	until(t, func() bool {
+		return body(t, origin.url+"/_/stats/k") == `{"key":"k","loads":1,"in_flight":1,"peak_in_flight":1,"last_status":0}`+"\n"
+	})
+
+	node.signal(t, syscall.SIGTERM)
+	until(t, func() bool { return strings.Contains(node.stderr.String(), "draining") })
+	select {
+	case err := <-node.done:
+		t.Fatalf("it ended with a request under way: %v; %s", err, node.stderr.String())
+	default:
+	}
+	node.signal(t, syscall.SIGTERM)
+	node.ends(t, 1)
+	if got := node.stderr.String(); !strings.Contains(got, "kring: second signal (terminated), exiting at once\n") {
+		t.Errorf("stderr %q", got)
+	}
+	// The origin's answer would take an hour; it ends all the same.
+	origin.signal(t, syscall.SIGTERM)
+	origin.ends(t, 0)
+}
+
+func run(t *testing.T, env []string, args ...string) *process {
+	t.Helper()
+	cmd := exec.Command("kring", args...)
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(env, "PATH="+os.Getenv("PATH"), "GOCOVERDIR="+t.TempDir())
+	p, err := launch(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.kill)
+	return p
+}

@@ -1,0 +1,34 @@
+package cli_test
+
+import (
+	"io"
+	"net/http"
+	"testing"
+	"time"
+)
+
+// until waits for a condition.
+func until(t *testing.T, condition func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(patience); !condition(); <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatal("it did not come about")
+		}
+	}
+}
+
+func body(t *testing.T, url string) string {
+	t.Helper()
+	response, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
