@@ -35,9 +35,11 @@ type Books struct {
 
 // Member is a node as GET /v1/cluster lists it.
 type Member struct {
-	ID          string  `json:"id"`
-	URL         string  `json:"url"`
-	Incarnation uint64  `json:"incarnation"`
+	ID  string `json:"id"`
+	URL string `json:"url"`
+	// Incarnation is another one after each restart; "0" if the node that was
+	// asked has not heard it yet.
+	Incarnation string  `json:"incarnation"`
 	State       string  `json:"state"`
 	Share       float64 `json:"share"`
 }

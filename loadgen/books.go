@@ -47,7 +47,7 @@ type ledgerPage struct {
 }
 
 type nodeBooks struct {
-	incarnation uint64
+	incarnation string
 	client.Books
 }
 
@@ -117,14 +117,15 @@ func poll(ctx context.Context, done func() bool) bool {
 
 func (a *auditor) read(ctx context.Context) (*ledgerPage, error) {
 	members, err := a.client.Members(ctx)
-	if errors.Is(err, client.ErrUnavailable) || ctx.Err() != nil {
-		return nil, err
-	}
-	if err != nil || len(members) == 0 {
-		members = nil
+	var refused *client.Error
+	switch {
+	case errors.As(err, &refused):
+		// No such route, or not with this token: the entry nodes are all we know.
 		for _, u := range a.nodes {
 			members = append(members, client.Member{ID: u, URL: u})
 		}
+	case err != nil:
+		return nil, err
 	}
 	page := &ledgerPage{nodes: map[string]nodeBooks{}}
 	for _, m := range members {
@@ -174,7 +175,7 @@ func (p *ledgerPage) equal(o *ledgerPage) bool {
 		return false
 	}
 	for id, b := range p.nodes {
-		if o.nodes[id] != b {
+		if o.nodes[id].Books != b.Books {
 			return false
 		}
 	}
@@ -198,7 +199,7 @@ func (p *ledgerPage) compare(now *ledgerPage, withOrigin bool) (books Books, ori
 		old, known := p.nodes[id]
 		if !known {
 			books.skip("the cluster: %s is new", id)
-		} else if old.incarnation != b.incarnation || old.Gets > b.Gets || old.Served > b.Served {
+		} else if restarted(old, b) {
 			books.skip("the cluster: %s was restarted", id)
 		}
 		peer += b.Peer - old.Peer
@@ -231,6 +232,13 @@ func (p *ledgerPage) compare(now *ledgerPage, withOrigin bool) (books Books, ori
 	books.NotChecked = slices.Compact(books.NotChecked)
 	books.Balanced = len(books.Wrong) == 0
 	return books, originLoads
+}
+
+// restarted also looks at the counters: the node that was asked for the members
+// may not have heard of a new incarnation yet.
+func restarted(old, now nodeBooks) bool {
+	return old.incarnation != now.incarnation && old.incarnation != "0" && now.incarnation != "0" ||
+		old.Gets > now.Gets || old.Served > now.Served
 }
 
 func (b *Books) wrong(format string, args ...any) {
