@@ -94,7 +94,7 @@ func (s *served) fail(err error) {
 		s.reply.cancelled = true
 		err = cache.ErrInternal.With("the caller went away")
 	case errors.Is(err, context.DeadlineExceeded):
-		err = cache.ErrOriginTimeout
+		err = outcome(s.ctx, s.req.Op, err)
 	}
 	if code, _ := errorCode(err); code == cache.ErrInternal.Code && !s.reply.cancelled {
 		s.in.p.log.Error("peer's call failed", slog.String("peer", s.in.id), slog.Any("error", err))

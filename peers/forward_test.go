@@ -105,7 +105,7 @@ func TestASlowLoadIsWaitedForToTheCallersOwnDeadline(t *testing.T) {
 			case <-time.After(5 * time.Second):
 				return cache.Answer{Kind: cache.KindLoad, Entry: &cache.Entry{}}, nil
 			case <-ctx.Done():
-				return cache.Answer{Kind: cache.KindJoined}, cache.ErrOriginTimeout
+				return cache.Answer{}, ctx.Err()
 			}
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)

@@ -6,6 +6,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"kring/cache"
 )
@@ -26,7 +27,7 @@ type link struct {
 	maxValue    int    // they take no longer one
 
 	slots chan struct{} // a token for each call without a final answer
-	rtt   rtt
+	rtt   recent        // of pings
 
 	heard        atomic.Int64  // Peers.clock of the last frame
 	counted      atomic.Uint64 // counted answers to gets that came
@@ -43,7 +44,8 @@ type link struct {
 
 	// Of the monitor alone:
 	nextPing, lastPing int64
-	asked              int64 // when the oldest unanswered ping was sent; 0: none
+	quiet              time.Duration // that counts as silence
+	asked              int64         // when the oldest unanswered ping was sent; 0: none
 }
 
 // call is one request on a link, until its final answer or the link's end.

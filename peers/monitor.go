@@ -39,8 +39,7 @@ const (
 func (p *Peers) monitor(ctx context.Context) {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
-	last := p.clock()
-	doubtless := last // silence counts from here
+	own := newSelfDoubt(p.clock())
 	for {
 		select {
 		case <-ctx.Done():
@@ -48,26 +47,55 @@ func (p *Peers) monitor(ctx context.Context) {
 		case <-ticker.C:
 		}
 		now := p.clock()
-		if now-last > int64(tick+lateBy) {
+		if own.ticked(now) {
 			p.doubts.Add(1)
-			doubtless = now
 		}
-		last = now
+		p.ticked.Store(now)
+		p.doubtless.Store(own.doubtless)
 		for _, pe := range p.ordered {
-			p.watch(pe, now, doubtless)
+			p.watch(pe, now, &own)
 		}
 		for _, in := range p.links() {
-			in.watch(now, doubtless)
+			in.watch(now, own.doubtless)
 		}
 		p.updateReady(now)
 	}
 }
 
+// selfDoubt tells this node's own pauses from others' silence, by how late its
+// loop comes round.
+type selfDoubt struct {
+	last      int64
+	doubtless int64         // silence counts from here
+	awake     time.Duration // how much of the last round this node was surely awake for
+	lateness  recent        // of the rounds
+}
+
+func newSelfDoubt(now int64) selfDoubt { return selfDoubt{last: now, doubtless: now} }
+
+// ticked notes that the loop came round, and says whether it was late.
+func (s *selfDoubt) ticked(now int64) (late bool) {
+	round := time.Duration(now - s.last)
+	if late = round > tick+lateBy; late {
+		s.doubtless = now
+	}
+	s.awake = min(round, tick+tick/2)
+	s.lateness.add(max(0, round-tick))
+	s.last = now
+	return late
+}
+
+// patience is how long a link with an outstanding call may be silent. A loop
+// that comes round late shows a busy machine, before any ping does.
+func (s *selfDoubt) patience(rtt *recent) time.Duration {
+	return max(silence, min(maxSilence, 4*max(rtt.percentile99(), s.lateness.percentile99())))
+}
+
 // watch looks after one member and the link to it.
-func (p *Peers) watch(pe *peer, now, doubtless int64) {
+func (p *Peers) watch(pe *peer, now int64, own *selfDoubt) {
 	l := pe.link.Load()
 	if l == nil {
-		if down := pe.lost.Load(); now-max(down, doubtless) > int64(silence) {
+		if down := pe.lost.Load(); now-max(down, own.doubtless) > int64(silence) {
 			if open, _ := pe.state(); !open {
 				p.openCircuit(pe, "no connection yet", false)
 			}
@@ -79,20 +107,22 @@ func (p *Peers) watch(pe *peer, now, doubtless int64) {
 	l.mu.Unlock()
 
 	heard := l.heard.Load()
-	limit := max(silence, min(maxSilence, 4*l.rtt.percentile99()))
+	limit := own.patience(&l.rtt)
 	quiet := time.Duration(0)
 	switch {
 	case waiting > 0:
-		quiet = time.Duration(now - max(heard, busy, doubtless))
+		quiet = time.Duration(now - max(heard, busy, own.doubtless))
 	case l.asked != 0:
-		quiet = time.Duration(now - max(heard, l.asked, doubtless))
+		quiet = time.Duration(now - max(heard, l.asked, own.doubtless))
 		limit *= 4
 	}
-	if quiet > limit {
+	// What this node slept through while it counted is not the member's silence.
+	l.quiet = min(quiet, l.quiet+own.awake)
+	if l.quiet > limit {
 		p.openCircuit(pe, "silent", false)
 		l.silent()
 	}
-	if time.Duration(now-max(heard, doubtless)) > closeAfter {
+	if time.Duration(now-max(heard, own.doubtless)) > closeAfter {
 		l.w.close(errSilent)
 		return
 	}

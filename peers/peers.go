@@ -72,6 +72,8 @@ type Peers struct {
 	handler  Handler // set by Start, before anything runs
 	started  int64   // clock of Start
 
+	ticked, doubtless atomic.Int64 // clock of the monitor's last round, and selfDoubt.doubtless
+
 	abandoned                                        atomic.Int64
 	notOwner, passedOn, mismatches, refusals, doubts atomic.Uint64
 	brokenFrames                                     atomic.Uint64
@@ -141,6 +143,7 @@ func (p *Peers) Start(h Handler) {
 	p.handler = h
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.started = p.clock()
+	p.ticked.Store(p.started)
 	reason := ""
 	if len(p.ordered) > 0 {
 		reason = "starting"

@@ -43,9 +43,12 @@ func (l *link) pong(b []byte) error {
 		return err
 	}
 	l.hearsUs.Store(g.hearsUs)
-	if open, _ := l.pe.state(); !open {
-		// While it was silent, old pings waited: their times say nothing.
-		l.rtt.add(time.Duration(p.clock() - int64(g.sent)))
+	// Pings that waited while the member was silent, or this node slept, say
+	// nothing of the link.
+	now, sent := p.clock(), int64(g.sent)
+	slept := sent < p.doubtless.Load() || now-p.ticked.Load() > int64(tick+lateBy)
+	if open, _ := l.pe.state(); !open && !slept {
+		l.rtt.add(time.Duration(max(0, now-sent)))
 	}
 	l.pe.settle(g.settled)
 	p.closeCircuit(l.pe)
@@ -57,15 +60,15 @@ func (l *link) ping(now int64) {
 	l.w.urgent(framePing, func(b []byte) []byte { return binary.BigEndian.AppendUint64(b, uint64(now)) })
 }
 
-// rtt knows the recent round-trip times of a link's pings.
-type rtt struct {
+// recent knows the newest samples of a duration.
+type recent struct {
 	mu      sync.Mutex // guards all below
 	samples [128]time.Duration
 	n       int // how many were added, ever
 	p99     time.Duration
 }
 
-func (r *rtt) add(sample time.Duration) {
+func (r *recent) add(sample time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.samples[r.n%len(r.samples)] = sample
@@ -77,7 +80,7 @@ func (r *rtt) add(sample time.Duration) {
 }
 
 // percentile99 is 0 without a sample.
-func (r *rtt) percentile99() time.Duration {
+func (r *recent) percentile99() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.p99
