@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -67,6 +69,7 @@ func New(cfg Config, o Options) (_ *Node, err error) {
 		return nil, err
 	}
 	o = o.withDefaults()
+	cfg.Groups = slices.Clone(cfg.Groups) // each gets its CheckKey below; the caller's stay as they are
 	cfg.Node.ID, err = nodeID(cfg.Node)
 	if err != nil {
 		return nil, err
@@ -181,6 +184,12 @@ func (n *Node) buildOrigins(cfg Config, o Options) ([]*balance.Pool, cache.Loade
 		}
 		n.push("origin "+pc.Name, func(context.Context) error { return og.Close() })
 		n.push("pool "+pc.Name, func(context.Context) error { pool.Close(); return nil })
+		if len(cfg.Cluster.Peers) > 1 {
+			// Nodes that start together must not all begin with the first endpoint.
+			if err := pool.Rotate(context.Background(), rand.IntN(64)); err != nil && !errors.Is(err, balance.ErrNoEligible) {
+				return nil, nil, err
+			}
+		}
 		pools, origins[pc.Name] = append(pools, pool), og
 	}
 	loaders := map[string]cache.Loader{}
