@@ -100,10 +100,6 @@ func (c Config) validateCache() error {
 	)
 }
 
-func checkShare(field string, share float64) error {
-	return check(share >= 0 && share <= 1, field, "%v is not between 0 and 1 (100%%)", share)
-}
-
 func (c Config) validateGroups() error {
 	seen := map[string]bool{}
 	for _, g := range c.Groups {
