@@ -206,6 +206,18 @@ func TestEmptySectionsAreDefaults(t *testing.T) {
 	}
 }
 
+// A container listens everywhere and is known by the name in the list.
+func TestContainerOfACluster(t *testing.T) {
+	l := load(t, write(t, `
+node: {id: a, listen: ":8001"}
+cluster: {secret: s, peers: ["a=http://a:8001", "b=http://b:8001;weight=2"]}
+auth: {tokens: [{name: ops, token_file: /t, role: admin}]}
+`))
+	if l.Insecure || l.Config.Node.Listen != ":8001" {
+		t.Errorf("got %+v", l)
+	}
+}
+
 func TestSmallBudgetAlone(t *testing.T) {
 	l := load(t, write(t, "cache: {max_bytes: 100KiB}"))
 	if got := l.Config.Cache.MaxValueBytes; got != 100<<10 {

@@ -67,6 +67,7 @@ func TestMistakes(t *testing.T) {
 		{"a ring that fills the memory", "cluster: {weight: 1000, virtual_nodes: 65536}", `cluster.weight: 1000 times cluster.virtual_nodes, 65536, are more than 1048576 points`},
 		{"an unknown hash", "cluster: {hash: md5}", `cluster.hash: "md5": must be crc32 or crc32-plain`},
 		{"self missing", "node: {id: c}\ncluster: {peers: ['a=http://h:1']}", `cluster.peers: "a=http://h:1": this node's id c is missing`},
+		{"an address of its own", "node: {id: a, advertise: 'http://h:2'}\ncluster: {peers: ['a=http://h:1']}", `node.advertise: "http://h:2" is not in cluster.peers, ["a=http://h:1"]`},
 		{"a duplicate id", "node: {id: a}\ncluster: {peers: ['a=http://h:1', 'a=http://h:2']}", `cluster.peers: "a=http://h:2": the id a is there twice`},
 		{"a bad peer", "node: {id: a}\ncluster: {peers: ['a=ftp://h:1']}", `cluster.peers: "a=ftp://h:1": bad URL "ftp://h:1": must be http://host:port`},
 		{"no budget", "cache: {max_bytes: 0}", `cache.max_bytes: 0: must be more than 0`},

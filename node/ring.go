@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
+	"strings"
 
 	"kring/peers"
 )
@@ -38,6 +40,14 @@ func (c Config) validateCluster() error {
 	if w, v := c.Cluster.Weight, c.Cluster.VirtualNodes; w > 0 && v > maxPoints/w {
 		return check(false, "cluster.weight", "%d times cluster.virtual_nodes, %d, are more than %d points", w, v, maxPoints)
 	}
-	_, err := c.Ring()
-	return err
+	view, err := c.Ring()
+	if err != nil || c.Node.Advertise == "" || len(c.Cluster.Peers) == 0 {
+		return err
+	}
+	// The others go by their lists: an address that only this node knows would
+	// do nothing.
+	listed := slices.ContainsFunc(view.Members, func(m peers.ViewMember) bool {
+		return strings.EqualFold(m.URL, strings.TrimSuffix(c.Node.Advertise, "/"))
+	})
+	return check(listed, "node.advertise", "%q is not in cluster.peers, %q", c.Node.Advertise, c.Cluster.Peers)
 }

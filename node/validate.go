@@ -57,17 +57,13 @@ func (c Config) Validate() error {
 }
 
 func (c Config) validateIdentity() error {
-	host, _, err := splitAddress(c.Node.Listen)
-	if err != nil {
+	if _, _, err := splitAddress(c.Node.Listen); err != nil {
 		return &FieldError{"node.listen", err.Error()}
 	}
-	if c.Node.Advertise != "" {
-		return checkURL("node.advertise", c.Node.Advertise)
+	if c.Node.Advertise == "" {
+		return nil
 	}
-	ip := net.ParseIP(host)
-	anywhere := host == "" || (ip != nil && ip.IsUnspecified())
-	return check(!anywhere || len(c.Cluster.Peers) == 0, "node.advertise",
-		"must be set, for node.listen %q is no address that others can call", c.Node.Listen)
+	return checkURL("node.advertise", c.Node.Advertise)
 }
 
 // splitAddress takes host:port apart; the port is a number.
