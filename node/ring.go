@@ -44,10 +44,14 @@ func (c Config) validateCluster() error {
 	if err != nil || c.Node.Advertise == "" || len(c.Cluster.Peers) == 0 {
 		return err
 	}
+	id, err := nodeID(c.Node)
+	if err != nil {
+		return err
+	}
 	// The others go by their lists: an address that only this node knows would
 	// do nothing.
 	listed := slices.ContainsFunc(view.Members, func(m peers.ViewMember) bool {
-		return strings.EqualFold(m.URL, strings.TrimSuffix(c.Node.Advertise, "/"))
+		return m.ID == id && strings.EqualFold(m.URL, strings.TrimSuffix(c.Node.Advertise, "/"))
 	})
 	return check(listed, "node.advertise", "%q is not in cluster.peers, %q", c.Node.Advertise, c.Cluster.Peers)
 }
