@@ -53,7 +53,7 @@ func (r *Result) rows() []row {
 		add("behind peer", "%s", counts(r.Behind))
 	}
 	if r.HitRatio != nil {
-		add("hit ratio", "%.2f %%", 100**r.HitRatio)
+		add("hit ratio", "%.2f %% waited for no load", 100**r.HitRatio)
 	}
 	if r.NotFound > 0 {
 		add("not found", "%d", r.NotFound)
