@@ -2,6 +2,7 @@ package peers_test
 
 import (
 	"context"
+	"net"
 	"slices"
 	"sync"
 	"testing"
@@ -41,6 +42,43 @@ func TestWhenAllAreReadyAllCircuitsAreClosed(t *testing.T) {
 					t.Errorf("%s sees %+v", n.id, m)
 				}
 			}
+		}
+	})
+}
+
+// sluggish is a connection on which the first write after the handshake, a
+// ping, takes a while.
+type sluggish struct {
+	net.Conn
+	writes int
+}
+
+func (c *sluggish) Write(b []byte) (int, error) {
+	if c.writes++; c.writes == 4 { // upgrade, hello, proof
+		<-time.After(200 * time.Millisecond)
+	}
+	return c.Conn.Write(b)
+}
+
+func TestASlowFirstConnectionIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := build(t, 2, func(i int, o *peers.Options) {
+			if dial := o.Dial; i == 0 {
+				o.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
+					conn, err := dial(ctx, addr)
+					return &sluggish{Conn: conn}, err
+				}
+			}
+		})
+		c.nodes[1].run()
+		c.net.Hold("n1:1", "n0:1")
+		c.nodes[0].run()
+		await(t, "circuit open", func() bool { open, _ := c.nodes[0].open("n1"); return open })
+		<-time.After(300 * time.Millisecond)
+		c.net.Release("n1:1", "n0:1")
+		await(t, "ready", func() bool { ok, _ := c.nodes[0].Ready(); return ok })
+		if open, reason := c.nodes[0].open("n1"); open {
+			t.Error("ready, and does not call the other:", reason)
 		}
 	})
 }

@@ -111,6 +111,9 @@ func (p *Peers) watch(pe *peer, now int64, own *selfDoubt) {
 	quiet := time.Duration(0)
 	switch {
 	case waiting > 0:
+		if l.asked != 0 {
+			busy = min(busy, l.asked) // a ping went unanswered before the call
+		}
 		quiet = time.Duration(now - max(heard, busy, own.doubtless))
 	case l.asked != 0:
 		quiet = time.Duration(now - max(heard, l.asked, own.doubtless))
@@ -157,7 +160,10 @@ func (p *Peers) updateReady(now int64) {
 		switch l := pe.link.Load(); {
 		case !pe.tried.Load():
 			reason = "peer " + pe.id + " has not been tried yet"
-		case !open && (l == nil || !l.hearsUs.Load()):
+		case l == nil && open: // it is not there; when it comes, it waits for this node
+		case open || l == nil:
+			reason = "peer " + pe.id + " has not answered yet"
+		case !l.hearsUs.Load():
 			reason = "peer " + pe.id + " does not hear this node yet"
 		}
 	}
