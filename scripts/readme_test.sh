@@ -53,6 +53,14 @@ for command in "$work"/*.command; do
 	timeout 300 bash -o pipefail -c "$(<"$work/line")" >"$work/got" 2>&1 || true
 	prove "README: $(<"$command")" "$(sed "${back[@]}" "$work/got" | sed "${same[@]}")" "$(sed "${same[@]}" "$want" | sed 's/[][*?\\]/\\&/g')"
 done
+# The sample configuration, with files of this machine in the place of /etc/kring.
+awk '/^```yaml$/ { inside = 1; next } /^```/ { inside = 0 } inside' README.md | sed "s,/etc/kring/,$work/," >"$work/kring.yaml"
+scripts/build.sh "$work/kring"
+"$work/kring" token | head -n 1 >"$work/app.token"
+echo secret >"$work/secret"
+got=$(KRING_CLUSTER_SECRET_FILE=$work/secret timeout 60 "$work/kring" config check \
+	--config "$work/kring.yaml" --node-id kring-1 --listen 10.0.0.1:8001 2>&1) || got="exit code $?: $got"
+prove "README: the sample configuration is valid" "$got" "*: ok"
 prove "README: there is something to check" "$(find "$work" -name '*.command' | wc -l)" "[1-9]*"
 
 verdict
