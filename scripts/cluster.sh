@@ -314,7 +314,7 @@ up() {
 		exit 1 # by the trap
 	fi
 	trap - EXIT INT TERM
-	say "$n nodes and the origin are ready"
+	if ((n == 1)); then say "1 node and the origin are ready"; else say "$n nodes and the origin are ready"; fi
 	status
 }
 
