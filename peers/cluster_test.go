@@ -42,7 +42,6 @@ type node struct {
 	mu      sync.Mutex // guards all below
 	serve   func(ctx context.Context, req *cache.Request) (cache.Answer, error)
 	served  map[string]int // keys that Serve was called with
-	loads   int            // of them, those that were answered
 	settled int            // gets of others that count as served
 	lost    int            // those whose answer was not delivered
 	peer    int            // this node's gets that went through another

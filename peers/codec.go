@@ -16,7 +16,7 @@ const (
 )
 
 // maxDuration bounds durations in frames, so that sums of a few never overflow.
-const maxDuration = 100 * 365 * 24 * time.Hour
+const maxDuration = 30 * 365 * 24 * time.Hour
 
 // request is a call as it crosses a link.
 type request struct {

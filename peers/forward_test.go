@@ -232,6 +232,39 @@ func TestABrokenLinkBetweenTwoNodesIsBridgedByAThird(t *testing.T) {
 	})
 }
 
+func TestACancelledCallThatWasPassedOnIsInTheBooksOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, 3)
+		key := c.key(0, 1, 2)
+		c.net.Hold("n2:1", "n0:1")
+		await(t, "circuit open", func() bool { open, _ := c.nodes[2].open("n0"); return open })
+		// The owner has an answer although the caller has gone; then it has none.
+		for _, kind := range []cache.Kind{cache.KindLoad, cache.KindNone} {
+			c.nodes[0].on(func(ctx context.Context, _ *cache.Request) (cache.Answer, error) {
+				<-ctx.Done()
+				if kind == cache.KindNone {
+					return cache.Answer{}, ctx.Err()
+				}
+				return cache.Answer{Kind: kind, Entry: &cache.Entry{}}, nil
+			})
+			before := c.nodes[0].times(key)
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(200*time.Millisecond, cancel)
+			if _, err := c.nodes[2].get(ctx, key); !errors.Is(err, context.Canceled) {
+				t.Errorf("%v: %v", kind, err)
+			}
+			c.checkBooks()
+			if n := c.nodes[0].times(key) - before; n != 1 {
+				t.Errorf("served %d times", n)
+			}
+		}
+		if n := c.nodes[1].times(key); n != 0 {
+			t.Errorf("%d times by the node that passed on", n)
+		}
+		c.net.Release("n2:1", "n0:1")
+	})
+}
+
 func TestAnswersLostWithTheirLinkAreSettledByTheNextOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := start(t, 2)

@@ -216,3 +216,26 @@ func TestASecondProcessWithALivingNodesIDIsRefused(t *testing.T) {
 		}
 	})
 }
+
+func TestTheProcessAtTheAddressInTheListIsTheRealOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := build(t, 2)
+		c.nodes[0].run()
+		impostor := c.node(1)
+		impostor.host = "elsewhere:1"
+		impostor.run()
+		await(t, "impostor's link", func() bool { return c.nodes[0].Stats().Incoming == 1 })
+		c.nodes[1].run()
+		await(t, "real one called", func() bool { open, _ := c.nodes[0].open("n1"); return !open })
+		<-time.After(5 * time.Second)
+		if s := c.nodes[0].Stats(); s.Incoming != 1 || s.Refused == 0 {
+			t.Errorf("%d links, %d refused", s.Incoming, s.Refused)
+		}
+		if n := c.nodes[0].log.count("link of another process"); n != 1 {
+			t.Errorf("logged %d times", n)
+		}
+		if a, err := c.nodes[1].get(t.Context(), c.key(0)); err != nil || a.Node != "n0" {
+			t.Errorf("the real one: %+v, %v", a, err)
+		}
+	})
+}
