@@ -90,9 +90,27 @@ func BenchmarkHit(b *testing.B) {
 // BenchmarkBareGin is the same value by Gin and nothing else: what a hit is
 // compared with.
 func BenchmarkBareGin(b *testing.B) {
+	benchmarkGin(b, func(c *gin.Context, value []byte) { c.Data(http.StatusOK, "text/plain", value) })
+}
+
+// BenchmarkGinWithHeaders is Gin with the headers that a hit must have.
+func BenchmarkGinWithHeaders(b *testing.B) {
+	benchmarkGin(b, func(c *gin.Context, value []byte) {
+		c.Header("ETag", `"0123456789abcdef"`)
+		c.Header("Age", "0")
+		c.Header("Cache-Control", "no-cache")
+		c.Header("Cache-Status", "kring-1; hit")
+		c.Header("Kring-Node", "kring-1")
+		c.Header("Kring-Owner", "kring-1")
+		c.Header("X-Request-ID", "0123456789-1")
+		c.Data(http.StatusOK, "text/plain", value)
+	})
+}
+
+func benchmarkGin(b *testing.B, answer func(c *gin.Context, value []byte)) {
 	gin.SetMode(gin.ReleaseMode)
 	e := gin.New()
 	value := make([]byte, 1000)
-	e.GET("/v1/cache/:group/*key", func(c *gin.Context) { c.Data(http.StatusOK, "text/plain", value) })
+	e.GET("/v1/cache/:group/*key", func(c *gin.Context) { answer(c, value) })
 	benchmarkServer(b, &http.Server{Handler: e}, func(l net.Listener) net.Listener { return l })
 }

@@ -18,18 +18,15 @@ const (
 	lingerBytes = 16 << 20
 )
 
-// begin is what idle times are counted from.
-var begin = time.Now()
-
 // connection is an accepted connection that is counted until it is closed or
 // hijacked.
 type connection struct {
 	net.Conn
 	owner *connections
 	addr  netip.Addr
-	// idle is when it began to wait for a request, in nanoseconds after
-	// begin; 0 while a request is answered.
-	idle atomic.Int64
+	// idle is its turn in the row of those that wait for a request: the lower,
+	// the longer it has waited. It is 0 while a request is answered.
+	idle atomic.Uint64
 	// unanswered says that nothing was written since the last request began.
 	// Only the server's goroutine for this connection touches it.
 	unanswered bool

@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"kring/cache"
 )
@@ -22,6 +21,8 @@ type connections struct {
 	// explain writes the whole answer to a request that cannot be read, or is
 	// not even waited for.
 	explain func(code cache.Code) []byte
+
+	turns atomic.Uint64 // the last one given; see connection.idle
 
 	// mu guards open and from.
 	mu   sync.Mutex
@@ -42,7 +43,7 @@ func newConnections(most, perAddress int, explain func(cache.Code) []byte) *conn
 // admit counts a new connection, or reports that there is no place for it.
 func (s *connections) admit(raw net.Conn) (*connection, bool) {
 	c := &connection{Conn: raw, owner: s, addr: addressOf(raw)}
-	c.idle.Store(int64(time.Since(begin)))
+	c.idle.Store(s.turns.Add(1))
 	s.mu.Lock()
 	var victim *connection
 	switch {
@@ -72,7 +73,7 @@ func (s *connections) admit(raw net.Conn) (*connection, bool) {
 }
 
 func (s *connections) longestIdleLocked(among func(*connection) bool) (found *connection) {
-	var since int64
+	var since uint64
 	for c := range s.open {
 		if idle := c.idle.Load(); idle > 0 && (found == nil || idle < since) && among(c) {
 			found, since = c, idle
@@ -111,7 +112,7 @@ func (s *connections) count() int {
 }
 
 // changed is the server's ConnState. It runs twice a request, so it does no
-// more than note the time.
+// more than give it its turn.
 func (s *connections) changed(raw net.Conn, state http.ConnState) {
 	c, ok := raw.(*connection)
 	if !ok {
@@ -122,7 +123,7 @@ func (s *connections) changed(raw net.Conn, state http.ConnState) {
 		c.idle.Store(0)
 		c.unanswered = true
 	case http.StateIdle:
-		c.idle.Store(int64(time.Since(begin)))
+		c.idle.Store(s.turns.Add(1))
 	case http.StateHijacked:
 		// Another node's link: the peers bound those.
 		c.release()

@@ -18,13 +18,17 @@ const selfCounted = 2048
 // get answers GET and HEAD of a key.
 func (a *API) get(c *gin.Context, key cache.Key) error {
 	r := c.Request
-	ctx := withDeadline(r.Context(), time.Now().Add(a.limits.RequestTimeout))
+	now := time.Now()
+	ctx := withDeadline(r.Context(), now.Add(a.limits.RequestTimeout))
 	defer ctx.stop()
 	ans, err := a.cache.Get(ctx, key, onlyIfCached(r.Header))
 	if err != nil {
 		return err
 	}
-	a.describe(c.Writer.Header(), &ans)
+	if ans.Kind != cache.KindHit { // which takes no time to speak of
+		now = time.Now()
+	}
+	a.describe(c.Writer.Header(), &ans, now)
 	e := ans.Entry
 	if e.Negative {
 		return errNotFound
@@ -64,8 +68,8 @@ func (a *API) get(c *gin.Context, key cache.Key) error {
 // it is good. A hit has eight headers in all, as many as a map holds before it
 // grows; the ninth would cost a fifth of a hit's time. Kring-Owner is the node that acts for the key: its owner on the
 // ring, or who stands in for that one.
-func (a *API) describe(h http.Header, ans *cache.Answer) {
-	e, now := ans.Entry, time.Now()
+func (a *API) describe(h http.Header, ans *cache.Answer, now time.Time) {
+	e := ans.Entry
 	h["Kring-Node"] = a.nodeValue
 	a.nameOwner(h, ans.Node)
 	h["Cache-Status"] = a.statuses.values(ans, now)
