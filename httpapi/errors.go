@@ -146,6 +146,7 @@ func (a *API) fail(c *gin.Context, err error) {
 	}
 	h.Set("Cache-Control", "no-store")
 	h["X-Content-Type-Options"] = nosniff
+	h["Kring-Node"] = a.nodeValue
 	p := problem{
 		Type: "/problems/" + string(e.Code), Title: f.title, Status: f.status,
 		Detail: e.Detail, Node: a.node, RequestID: a.requestID(c),

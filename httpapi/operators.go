@@ -148,6 +148,10 @@ func (a *API) profile(c *gin.Context, _ cache.Key) error {
 	if a.auth.open() && !onLoopback(r) {
 		return errForbidden.With("profiles need an admin token, or a listener on loopback")
 	}
+	// A profile may be asked for that takes longer than any client's request.
+	if err := http.NewResponseController(c.Writer).SetReadDeadline(time.Time{}); err != nil {
+		return fmt.Errorf("lift the connection's time limit: %w", err)
+	}
 	c.Writer.Header()["X-Content-Type-Options"] = nosniff
 	switch strings.TrimPrefix(c.Param("name"), "/") {
 	case "cmdline":
