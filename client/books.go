@@ -69,7 +69,7 @@ func (c *Client) BooksOf(ctx context.Context, nodeURL string) (Books, error) {
 		return Books{}, fmt.Errorf("ask %q for its books: %w", nodeURL, err)
 	}
 	call := &call{op: "ask " + n.host + " for its books", method: http.MethodGet, path: "/v1/stats"}
-	r, err := c.try(ctx, &n, call, time.Now().Add(c.cfg.PerTryTimeout))
+	r, err := c.try(ctx, n, call, patience{until: time.Now().Add(c.cfg.PerTryTimeout)})
 	if err != nil {
 		return Books{}, fmt.Errorf("%s: %w", call.op, err)
 	}

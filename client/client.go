@@ -37,6 +37,10 @@ type Config struct {
 	// when an origin is merely slow: the second try waits for the first one's.
 	// Default: 2 s.
 	PerTryTimeout time.Duration
+	// SilenceTimeout ends such a try earlier if its node has answered nothing at
+	// all for so long, neither this call nor another: it hangs, or is gone
+	// without a word. Default: 500 ms.
+	SilenceTimeout time.Duration
 	// MaxTries is how many nodes are asked at most. Default: every node once.
 	MaxTries int
 	// MaxIdleConns is how many idle connections are kept to each node: as many
@@ -61,11 +65,13 @@ const userAgent = "kring-client/1"
 // Client asks a cluster's nodes.
 type Client struct {
 	cfg       Config
-	nodes     []node
+	nodes     []*node
 	pool      *balance.Pool
 	transport *http.Transport
 	// header is what every request carries. It is shared, and nobody writes to it.
 	header http.Header
+	// epoch makes times of the monotonic clock fit an atomic.
+	epoch time.Time
 
 	calls   atomic.Int64
 	retries atomic.Int64
@@ -77,6 +83,9 @@ type node struct {
 	scheme string
 	host   string
 	prefix string // escaped path in front of Kring's routes, without a last slash
+	// heard is when the node last began to answer, in nanoseconds since the
+	// client's epoch.
+	heard atomic.Int64
 }
 
 // Counters are what a Client did since it was made.
@@ -96,6 +105,7 @@ func New(cfg Config) (*Client, error) {
 	}{
 		{"timeout", int64(cfg.Timeout)},
 		{"per-try timeout", int64(cfg.PerTryTimeout)},
+		{"silence timeout", int64(cfg.SilenceTimeout)},
 		{"max tries", int64(cfg.MaxTries)},
 		{"max idle connections", int64(cfg.MaxIdleConns)},
 		{"max answer bytes", cfg.MaxAnswerBytes},
@@ -108,6 +118,7 @@ func New(cfg Config) (*Client, error) {
 	orDefault(&cfg.Policy, "smooth_weighted")
 	orDefault(&cfg.Timeout, 30*time.Second)
 	orDefault(&cfg.PerTryTimeout, 2*time.Second)
+	orDefault(&cfg.SilenceTimeout, 500*time.Millisecond)
 	orDefault(&cfg.MaxTries, len(cfg.Nodes))
 	orDefault(&cfg.MaxIdleConns, 64)
 	orDefault(&cfg.MaxAnswerBytes, 64<<20)
@@ -116,7 +127,7 @@ func New(cfg Config) (*Client, error) {
 		cfg.Dial = (&net.Dialer{Timeout: time.Second, KeepAlive: 15 * time.Second}).DialContext
 	}
 
-	c := &Client{cfg: cfg, header: http.Header{"User-Agent": {userAgent}}}
+	c := &Client{cfg: cfg, epoch: time.Now(), header: http.Header{"User-Agent": {userAgent}}}
 	if cfg.Token != "" {
 		c.header["Authorization"] = []string{"Bearer " + cfg.Token}
 	}
@@ -129,7 +140,7 @@ func New(cfg Config) (*Client, error) {
 		if err != nil {
 			return nil, fmt.Errorf("nodes: %q: %w", raw, err)
 		}
-		if slices.ContainsFunc(c.nodes, func(o node) bool {
+		if slices.ContainsFunc(c.nodes, func(o *node) bool {
 			return o.scheme == n.scheme && o.host == n.host && o.prefix == n.prefix
 		}) {
 			return nil, fmt.Errorf("nodes: %q is listed twice", raw)
@@ -167,22 +178,22 @@ func (c *Client) Counters() Counters {
 	return Counters{Calls: c.calls.Load(), Retries: c.retries.Load()}
 }
 
-func parseNode(raw string) (node, error) {
+func parseNode(raw string) (*node, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
-		return node{}, errors.New("is not a URL (try http://127.0.0.1:8001)")
+		return nil, errors.New("is not a URL (try http://127.0.0.1:8001)")
 	}
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
-		return node{}, errors.New("must begin with http:// or https://")
+		return nil, errors.New("must begin with http:// or https://")
 	case u.Hostname() == "":
-		return node{}, errors.New("has no host")
+		return nil, errors.New("has no host")
 	case u.User != nil:
-		return node{}, errors.New("must not hold a user or password; use a token")
+		return nil, errors.New("must not hold a user or password; use a token")
 	case u.RawQuery != "" || u.Fragment != "":
-		return node{}, errors.New("must not have a query or fragment")
+		return nil, errors.New("must not have a query or fragment")
 	}
-	return node{scheme: u.Scheme, host: u.Host, prefix: strings.TrimRight(u.EscapedPath(), "/")}, nil
+	return &node{scheme: u.Scheme, host: u.Host, prefix: strings.TrimRight(u.EscapedPath(), "/")}, nil
 }
 
 func orDefault[T comparable](field *T, value T) {

@@ -6,9 +6,10 @@
 // What is tried again, on a node that was not asked yet:
 //
 //   - reads (get, batch get): after a connection that could not be made or
-//     broke, an answer cut short, a try that took longer than PerTryTimeout, a
-//     502, 503 or 504 that is no node's own (a proxy's), and a node's own 503
-//     `draining` or `cut-off`; `overloaded` once;
+//     broke, an answer cut short, a try that took longer than PerTryTimeout or
+//     whose node was silent for SilenceTimeout, a 502, 503 or 504 that is no
+//     node's own (a proxy's), and a node's own 503 `draining` or `cut-off`;
+//     `overloaded` once;
 //   - writes without a condition (put, delete, purge): the same, except that
 //     after a time-out or a stranger's 502 or 504 they are not repeated: what
 //     stalls somewhere may still take effect, and a repeated write that is

@@ -62,13 +62,14 @@ func (c *Client) do(ctx context.Context, call *call) (reply, error) {
 		if len(asked) > 1 {
 			c.retries.Add(1)
 		}
-		until := deadline
+		patience := patience{until: deadline}
 		if call.repeat == repeatRead && len(asked) < min(c.cfg.MaxTries, len(c.nodes)) {
-			if d := time.Now().Add(c.cfg.PerTryTimeout); d.Before(until) {
-				until = d
+			patience.silence = c.cfg.SilenceTimeout
+			if d := time.Now().Add(c.cfg.PerTryTimeout); d.Before(deadline) {
+				patience.until = d
 			}
 		}
-		r, err := c.try(ctx, n, call, until)
+		r, err := c.try(ctx, n, call, patience)
 		if err != nil {
 			if ctxErr := ctx.Err(); ctxErr != nil {
 				pick.Done(balance.Cancelled)
@@ -127,7 +128,7 @@ func (c *Client) choose(ctx context.Context, asked []string) (*node, balance.Pic
 // it was asked already.
 func (c *Client) unasked(asked []string, name string) *node {
 	for i := range c.nodes {
-		n := &c.nodes[i]
+		n := c.nodes[i]
 		if (name == "" || n.name == name) && !contains(asked, n.name) {
 			return n
 		}
@@ -145,9 +146,18 @@ func contains(names []string, name string) bool {
 }
 
 // try sends a call to one node and reads the whole answer.
-func (c *Client) try(ctx context.Context, n *node, call *call, until time.Time) (reply, error) {
-	ctx, cancel := context.WithDeadline(ctx, until)
-	defer cancel()
+func (c *Client) try(ctx context.Context, n *node, call *call, p patience) (_ reply, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	w := watch{node: n, patience: p, epoch: c.epoch, begun: time.Since(c.epoch), cancel: cancel}
+	w.start()
+	defer func() {
+		w.stop()
+		// What net/http says of a cancelled context differs by where it was.
+		if cause := context.Cause(ctx); err != nil && cause != nil {
+			err = cause
+		}
+		cancel(nil)
+	}()
 	header := call.header
 	if header == nil {
 		header = c.header
@@ -172,6 +182,7 @@ func (c *Client) try(ctx context.Context, n *node, call *call, until time.Time) 
 	if err != nil {
 		return reply{}, err
 	}
+	n.heard.Store(int64(time.Since(c.epoch)))
 	body, err := c.read(resp, call.buffer)
 	if err != nil {
 		return reply{}, fmt.Errorf("read the answer: %w", err)

@@ -2,7 +2,9 @@ package loadgen
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -44,19 +46,47 @@ func (p *pace) next() (due time.Time, ok bool) {
 	if !p.until.IsZero() && !due.Before(p.until) {
 		return due, false
 	}
-	wait := time.Until(due)
-	if wait <= 0 {
+	if !time.Now().Before(due) {
 		// An open loop that has fallen behind sends all that is overdue, but
 		// not for longer than the run was meant to last.
 		return due, p.until.IsZero() || time.Now().Before(p.until)
 	}
-	t := time.NewTimer(wait)
+	return due, p.sleep(due)
+}
+
+// sleep waits until a time, and reports whether the run still goes on then. An
+// idle Go program is woken from its timers up to a millisecond late, because
+// epoll counts in milliseconds, and an open loop would charge the cluster for
+// that: the last stretch is the kernel's nanosleep.
+func (p *pace) sleep(until time.Time) bool {
+	if !p.timer(time.Until(until) - timerSlack) {
+		return false
+	}
+	if rest := time.Until(until); rest > 0 {
+		ts := syscall.NsecToTimespec(rest.Nanoseconds())
+		if err := syscall.Nanosleep(&ts, nil); err != nil && !errors.Is(err, syscall.EINTR) {
+			return p.timer(rest)
+		}
+	}
+	// The runtime's own signals cut a nanosleep short.
+	return p.timer(time.Until(until))
+}
+
+// timerSlack is how late a timer may be.
+const timerSlack = 1100 * time.Microsecond
+
+// timer waits so long, and reports whether the run still goes on then.
+func (p *pace) timer(d time.Duration) bool {
+	if d <= 0 {
+		return p.ctx.Err() == nil
+	}
+	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
-		return due, true
+		return true
 	case <-p.ctx.Done():
-		return due, false
+		return false
 	}
 }
 

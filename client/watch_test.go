@@ -1,0 +1,140 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kring/client"
+)
+
+// pipes is a listener in memory, for time that a test controls.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	close  func()
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error   { p.close(); return nil }
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// network is servers by their host names.
+type network map[string]*pipes
+
+func (n network) serve(t *testing.T, host string, h http.HandlerFunc) {
+	p := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+	p.close = sync.OnceFunc(func() { close(p.closed) })
+	n[host+":80"] = p
+	s := &http.Server{Handler: h}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(p) }()
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
+}
+
+func (n network) dial(ctx context.Context, _, addr string) (net.Conn, error) {
+	near, far := net.Pipe()
+	select {
+	case n[addr].conns <- far:
+		return near, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// A node that hangs is told from one that is slow: the slow one answers others.
+func TestSilenceIsNotSlowness(t *testing.T) {
+	const silence, slowness = 200 * time.Millisecond, 5 * time.Second
+	for _, tt := range []struct {
+		name   string
+		others bool // whether the node answers others meanwhile
+		node   string
+		after  time.Duration
+	}{
+		{"slow", true, "first", slowness},
+		{"silent", false, "second", silence},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := network{}
+				for _, host := range []string{"first", "second"} {
+					n.serve(t, host, func(w http.ResponseWriter, r *http.Request) {
+						if host == "first" && strings.HasSuffix(r.URL.Path, "/slow") {
+							hold := time.NewTimer(slowness)
+							defer hold.Stop()
+							select {
+							case <-hold.C:
+							case <-r.Context().Done():
+								return
+							}
+						}
+						w.Header().Set("Kring-Node", host)
+					})
+				}
+				c := newClient(t, client.Config{
+					Nodes: []string{"http://first", "http://second"}, Policy: "round_robin",
+					SilenceTimeout: silence, PerTryTimeout: time.Minute, Dial: n.dial,
+				})
+				begun := time.Now()
+				var calls sync.WaitGroup
+				calls.Go(func() {
+					v, err := c.Get(t.Context(), "docs", "slow")
+					if err != nil {
+						t.Errorf("the slow call: %v", err)
+						return
+					}
+					if took := time.Since(begun); v.Node != tt.node || took != tt.after {
+						t.Errorf("the slow call was answered by %s after %v, want %s after %v", v.Node, took, tt.node, tt.after)
+					}
+				})
+				synctest.Wait()
+				tick := time.NewTicker(silence / 4)
+				defer tick.Stop()
+				for tt.others && time.Since(begun) < slowness {
+					if _, err := c.Get(t.Context(), "docs", "fast"); err != nil {
+						t.Errorf("a fast call: %v", err)
+					}
+					<-tick.C
+				}
+				calls.Wait()
+			})
+		})
+	}
+}
+
+// A write waits for its answer to the end, and is not sent twice.
+func TestSilentWriteIsNotRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := network{}
+		for _, host := range []string{"first", "second"} {
+			n.serve(t, host, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		}
+		c := newClient(t, client.Config{Nodes: []string{"http://first", "http://second"}, Timeout: 7 * time.Second, Dial: n.dial})
+		begun := time.Now()
+		_, err := c.Delete(t.Context(), "docs", "a")
+		if !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != 7*time.Second || c.Counters().Retries != 0 {
+			t.Errorf("got %v after %v with %d retries", err, time.Since(begun), c.Counters().Retries)
+		}
+	})
+}
