@@ -105,7 +105,6 @@ func New(cfg Config, o Options) (_ *Node, err error) {
 	n.cache, err = cache.New(cache.Options{
 		Node: cfg.Node.ID, Config: cfg.Cache, Groups: cfg.Groups, Loader: loader,
 		Router: n.peers, Purger: n.peers, MaxWaiters: cfg.Limits.MaxWaiters, Log: n.log,
-		Version: func() (view, viewID uint64) { v := n.peers.View(); return v.Number, v.ID },
 	})
 	if err != nil {
 		return nil, errors.Join(err, n.peers.Close())
