@@ -65,11 +65,31 @@ func (s *connections) admit(raw net.Conn) (*connection, bool) {
 		s.refused.Add(1)
 		return nil, false
 	}
-	s.displaced.Add(1)
-	// It was idle a moment ago. If a request has just arrived, its client sees
-	// what it sees whenever a kept connection ends between two requests.
-	_ = victim.Conn.Close()
+	s.displace(victim)
 	return c, true
+}
+
+// displaceIdle closes the connection that has waited longest, if any waits.
+func (s *connections) displaceIdle() bool {
+	s.mu.Lock()
+	victim := s.longestIdleLocked(func(*connection) bool { return true })
+	if victim != nil {
+		s.removeLocked(victim)
+	}
+	s.mu.Unlock()
+	if victim == nil {
+		return false
+	}
+	s.displace(victim)
+	return true
+}
+
+// displace closes a connection that was idle a moment ago. If a request has
+// just arrived, its client sees what it sees whenever a kept connection ends
+// between two requests.
+func (s *connections) displace(victim *connection) {
+	s.displaced.Add(1)
+	_ = victim.Conn.Close()
 }
 
 func (s *connections) longestIdleLocked(among func(*connection) bool) (found *connection) {

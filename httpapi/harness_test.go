@@ -45,6 +45,7 @@ type setup struct {
 	peers   peers.Options
 	options httpapi.Options
 	server  func(*http.Server)
+	listen  func(net.Listener) net.Listener
 }
 
 const testNode = "kring-1"
@@ -100,6 +101,9 @@ func serve(t testing.TB, change ...func(*setup)) *server {
 	s.http = s.api.Server()
 	if conf.server != nil {
 		conf.server(s.http)
+	}
+	if conf.listen != nil {
+		l = conf.listen(l)
 	}
 	done := make(chan error, 1)
 	go func() { done <- s.http.Serve(s.api.Listener(l)) }()

@@ -4,7 +4,10 @@ import (
 	"bufio"
 	"io"
 	"net"
+	"os"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -117,6 +120,63 @@ func TestIdleConnectionsKeepNobodyOut(t *testing.T) {
 				t.Error("connections were not counted as displaced")
 			}
 		})
+	}
+}
+
+// scarce is a listener in a process that may have few connections open. Like
+// accept(2), it fails only when a client is there.
+type scarce struct {
+	net.Listener
+	free    chan struct{} // as many as may be opened
+	pending net.Conn      // came, and has no descriptor yet
+}
+
+func (s *scarce) Accept() (net.Conn, error) {
+	if s.pending == nil {
+		conn, err := s.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		s.pending = conn
+	}
+	select {
+	case <-s.free:
+		conn := s.pending
+		s.pending = nil
+		return &descriptor{Conn: conn, free: s.free}, nil
+	default:
+		return nil, &net.OpError{Op: "accept", Err: os.NewSyscallError("accept4", syscall.EMFILE)}
+	}
+}
+
+type descriptor struct {
+	net.Conn
+	free chan struct{}
+	once sync.Once
+}
+
+func (d *descriptor) Close() error {
+	d.once.Do(func() { d.free <- struct{}{} })
+	return d.Conn.Close()
+}
+
+// TestFewDescriptors: idle connections give theirs up for clients that ask.
+func TestFewDescriptors(t *testing.T) {
+	free := make(chan struct{}, 3)
+	for range cap(free) {
+		free <- struct{}{}
+	}
+	s := serve(t, func(c *setup) {
+		c.listen = func(l net.Listener) net.Listener { return &scarce{Listener: l, free: free} }
+	})
+	for range 10 {
+		conn := s.dial(t)
+		defer closed(t, conn)
+	}
+	for range 5 {
+		if got := s.do(t, "GET /v1/cache/docs/a"); got.StatusCode != 200 {
+			t.Errorf("%d %q", got.StatusCode, got.body)
+		}
 	}
 }
 

@@ -1,11 +1,13 @@
 package httpapi
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"strconv"
+	"syscall"
 	"time"
 
 	"kring/cache"
@@ -22,6 +24,8 @@ const (
 	// grace lets this node's own answer to a late request come before the
 	// connection ends.
 	grace = 2 * time.Second
+	// displaceTime is how long a closed connection gets to free its descriptor.
+	displaceTime = 2 * time.Millisecond
 	// headerBytes bounds a request's header besides the key in its path.
 	headerBytes = 16 << 10
 )
@@ -51,7 +55,8 @@ func (a *API) Server() *http.Server {
 
 // Listener holds what l accepts to limits.max_connections and
 // limits.connections_per_address; see connections for what happens at them.
-// When accepting fails for want of descriptors, the server waits between 5 ms
+// When the process has no descriptors left, the longest idle connection is
+// closed in favour of the next; if none is idle, the server waits between 5 ms
 // and 1 s before it tries again.
 func (a *API) Listener(l net.Listener) net.Listener { return &listener{Listener: l, conns: a.conns} }
 
@@ -66,6 +71,11 @@ func (l *listener) Accept() (net.Conn, error) {
 	for {
 		raw, err := l.Listener.Accept()
 		if err != nil {
+			if (errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)) && l.conns.displaceIdle() {
+				// Its reader lets go of the descriptor in a moment.
+				time.Sleep(displaceTime)
+				continue
+			}
 			return nil, err
 		}
 		if c, ok := l.conns.admit(raw); ok {
