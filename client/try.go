@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -71,10 +72,12 @@ func (c *Client) do(ctx context.Context, call *call) (reply, error) {
 		}
 		r, err := c.try(ctx, n, call, patience)
 		if err != nil {
-			if ctxErr := ctx.Err(); ctxErr != nil {
+			if ctxErr := ctx.Err(); errors.Is(ctxErr, context.Canceled) {
 				pick.Done(balance.Cancelled)
-				return reply{}, fmt.Errorf("%s: %w", call.op, errors.Join(append(failed, ctxErr)...))
+				return reply{}, fmt.Errorf("%s: %w", call.op, ctxErr)
 			}
+			// Also at the caller's own deadline: for callers with little time, a
+			// node that hangs would never be found out otherwise.
 			pick.Done(balance.Failure)
 			failed = append(failed, fmt.Errorf("%s: %w", n.host, err))
 			if !time.Now().Before(deadline) || !call.mayFollow(err) {
@@ -129,20 +132,11 @@ func (c *Client) choose(ctx context.Context, asked []string) (*node, balance.Pic
 func (c *Client) unasked(asked []string, name string) *node {
 	for i := range c.nodes {
 		n := c.nodes[i]
-		if (name == "" || n.name == name) && !contains(asked, n.name) {
+		if (name == "" || n.name == name) && !slices.Contains(asked, n.name) {
 			return n
 		}
 	}
 	return nil
-}
-
-func contains(names []string, name string) bool {
-	for _, n := range names {
-		if n == name {
-			return true
-		}
-	}
-	return false
 }
 
 // try sends a call to one node and reads the whole answer.

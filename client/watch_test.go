@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kring/balance"
 	"kring/client"
 )
 
@@ -135,6 +136,30 @@ func TestSilentWriteIsNotRepeated(t *testing.T) {
 		_, err := c.Delete(t.Context(), "docs", "a")
 		if !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != 7*time.Second || c.Counters().Retries != 0 {
 			t.Errorf("got %v after %v with %d retries", err, time.Since(begun), c.Counters().Retries)
+		}
+	})
+}
+
+// A node that hangs is found out also by callers whose own deadline is before
+// any of the client's.
+func TestHungNodeIsLeftByHurriedCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := network{}
+		n.serve(t, "first", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		n.serve(t, "second", func(http.ResponseWriter, *http.Request) {})
+		c := newClient(t, client.Config{Nodes: []string{"http://first", "http://second"}, Policy: "round_robin", Dial: n.dial})
+		late := 0
+		for range 20 {
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			if _, err := c.Get(ctx, "docs", "a"); errors.Is(err, context.DeadlineExceeded) {
+				late++
+			} else if err != nil {
+				t.Errorf("got %v", err)
+			}
+			cancel()
+		}
+		if late != balance.DefaultConfig().Health.MaxFails {
+			t.Errorf("%d calls met the hung node, want those that it takes to find it out", late)
 		}
 	})
 }

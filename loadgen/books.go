@@ -42,7 +42,8 @@ type auditor struct {
 // ledgerPage is everybody's books at about one time.
 type ledgerPage struct {
 	nodes   map[string]nodeBooks // by member id, or by URL
-	missing []string             // whose books could not be read, and why
+	missing []string             // members whose books could not be read
+	busy    bool                 // the books did not come to rest
 	origin  originStats
 }
 
@@ -77,7 +78,7 @@ func (a *auditor) before(ctx context.Context) (*ledgerPage, error) {
 		return nil, err
 	}
 	if !rested && ctx.Err() == nil {
-		page.missing = append(page.missing, "somebody else uses the cluster")
+		page.busy = true
 	}
 	return page, ctx.Err()
 }
@@ -131,7 +132,7 @@ func (a *auditor) read(ctx context.Context) (*ledgerPage, error) {
 	for _, m := range members {
 		b, err := a.client.BooksOf(ctx, m.URL)
 		if err != nil {
-			page.missing = append(page.missing, m.ID+" does not tell its books")
+			page.missing = append(page.missing, m.ID)
 			continue
 		}
 		page.nodes[m.ID] = nodeBooks{m.Incarnation, b}
@@ -208,12 +209,15 @@ func (p *ledgerPage) compare(now *ledgerPage, withOrigin bool) (books Books, ori
 		loads += b.Loads + b.ServedLoads + b.Refreshes - old.Loads - old.ServedLoads - old.Refreshes
 	}
 	for id := range p.nodes {
-		if _, ok := now.nodes[id]; !ok {
-			books.skip("the cluster: %s does not tell its books any more", id)
+		if _, ok := now.nodes[id]; !ok && !slices.Contains(now.missing, id) {
+			books.skip("the cluster: %s is gone", id)
 		}
 	}
-	for _, why := range slices.Concat(p.missing, now.missing) {
-		books.skip("the cluster: %s", why)
+	for _, id := range slices.Concat(p.missing, now.missing) {
+		books.skip("the cluster: %s does not tell its books", id)
+	}
+	if p.busy {
+		books.skip("the cluster: somebody else uses it")
 	}
 	originLoads = now.origin.Loads - p.origin.Loads
 	if len(books.NotChecked) == 0 && peer != served+abandoned {

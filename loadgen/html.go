@@ -72,6 +72,9 @@ func (r *Result) latencyPlot() *plot {
 	p.logY = true
 	lines := []series{{name: "p50"}, {name: "p99"}, {name: "max", bad: true}}
 	for _, t := range r.Timeline {
+		if t.requests == 0 {
+			continue // a stretch in which nothing was answered has no latency
+		}
 		for i, ms := range []float64{t.P50, t.P99, t.Max} {
 			lines[i].points = append(lines[i].points, point{t.Seconds, math.Max(ms, 0.001)})
 		}

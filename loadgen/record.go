@@ -26,8 +26,6 @@ const (
 	operations
 )
 
-var operationNames = [operations]string{"get", "put", "delete"}
-
 // sample is what became of one request.
 type sample struct {
 	op      operation

@@ -33,7 +33,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 		cfg.Duration = defaultDuration
 	}
 	if cfg.Seed == 0 {
-		cfg.Seed = rand.Uint64()
+		cfg.Seed = rand.Uint64N(1 << 53) // exact for every reader of JSON
 	}
 	c, err := cfg.client()
 	if err != nil {
