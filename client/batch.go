@@ -17,8 +17,10 @@ type Item struct {
 	Status      int
 	Body        []byte
 	ContentType string
-	ETag        string
-	Age         time.Duration
+	// ContentEncoding is the value's own; nothing decodes it.
+	ContentEncoding string
+	ETag            string
+	Age             time.Duration
 	// Code is the error's, when there is one.
 	Code Code
 }
@@ -36,6 +38,7 @@ type batchAnswer struct {
 		Key         string  `json:"key"`
 		Status      int     `json:"status"`
 		ContentType string  `json:"content_type"`
+		Encoding    string  `json:"content_encoding"`
 		ETag        string  `json:"etag"`
 		Age         float64 `json:"age"`
 		Value       *string `json:"value"`
@@ -105,7 +108,7 @@ func appendItems(items []Item, body []byte, keys []string) ([]Item, error) {
 			return nil, fmt.Errorf("entry %d of the answer is for another key", i)
 		}
 		item := Item{
-			Key: e.Key, Status: e.Status, ContentType: e.ContentType, ETag: e.ETag, Code: e.Code,
+			Key: e.Key, Status: e.Status, ContentType: e.ContentType, ContentEncoding: e.Encoding, ETag: e.ETag, Code: e.Code,
 			Age: time.Duration(e.Age * float64(time.Second)),
 		}
 		switch {
