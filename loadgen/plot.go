@@ -13,7 +13,7 @@ const (
 	plotWidth, plotHeight = 660.0, 220.0
 )
 
-// plot is a picture of lines, ready for the template after draw.
+// plot is a picture of lines, ready to be written after draw.
 type plot struct {
 	Title, XName, YName string
 	Lines               []line
