@@ -4,10 +4,10 @@ TOOL := go tool -modfile=tools/go.mod
 FUZZTIME ?= 20s
 COUNT ?= 1
 
-.PHONY: help build test race lint format bench fuzz check cluster demo down
+.PHONY: help build test race lint format bench microbench fuzz check cluster demo down
 
 help: ## print this
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/kring
 	scripts/build.sh bin/kring
@@ -22,12 +22,15 @@ lint: ## formatting, go vet, staticcheck, shellcheck
 	@out=$$($(TOOL) gofumpt -l .) && { test -z "$$out" || { echo "not formatted:"; echo "$$out"; exit 1; }; }
 	go vet $(TAGS) ./...
 	$(TOOL) staticcheck $(TAGS) ./...
-	shellcheck -x scripts/*.sh .ci/run
+	shellcheck -x scripts/*.sh bench/run.sh .ci/run
 
 format: ## format the Go files
 	$(TOOL) gofumpt -w .
 
-bench: ## the benchmarks (COUNT=5 for figures to compare)
+bench: ## Kring beside its peers (AREA=hit … for a part)
+	bench/run.sh $(AREA)
+
+microbench: ## the Go benchmarks (COUNT=5 for figures to compare)
 	go test $(TAGS) -run '^$$' -bench . -benchmem -count $(COUNT) ./...
 
 fuzz: ## every fuzz target for FUZZTIME (20s) each

@@ -1,0 +1,27 @@
+//go:build linux
+
+package main
+
+// Why a goal may be missed: what was found in the profiles, see
+// docs/decisions/0012-bench.md.
+const (
+	boundHit   = "Eleven headers where bare Gin's answer has four: each is set, sorted and written by net/http, besides the request id, the books and the metrics."
+	boundPeer  = "The client's own HTTP exchange with the entry node, which both variants make and which is most of what is left."
+	boundBatch = "Each key is a call, a frame and a hand-over between goroutines of its own on the link between the nodes, and a JSON object on its own."
+)
+
+// goals are what is wanted of Kring beside its peers: on all cores, and with
+// servers and loader on one, where CPU figures are steady.
+func goals() []Goal {
+	var all []Goal
+	for _, g := range []Goal{
+		{Work: workHit, Metric: "cpu_us", Peer: bareGin, Want: 1.15, Bound: boundHit},
+		{Work: workPeer, Metric: "rps", Peer: http1Peers, Want: 1.8, Bound: boundPeer},
+		{Work: workBatch, Metric: "rps", Peer: kringSingle, Want: 15, Bound: boundBatch},
+	} {
+		pinned := g
+		pinned.Work += oneCore
+		all = append(all, g, pinned)
+	}
+	return all
+}

@@ -1,0 +1,68 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/golang/groupcache/lru"
+)
+
+// simulate asks an LRU of so many entries for the keys of a trace, one after the
+// other, and returns the share that it has.
+func simulate(trace io.Reader, entries int) (hitRatio float64, err error) {
+	if entries < 1 {
+		return 0, fmt.Errorf("an LRU of %d entries", entries)
+	}
+	cache := lru.New(entries)
+	var hits, requests int
+	lines := bufio.NewScanner(trace)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		key, _, _ := bytes.Cut(lines.Bytes(), []byte{'\t'})
+		if len(key) == 0 {
+			continue
+		}
+		requests++
+		k := string(key)
+		if _, ok := cache.Get(k); ok {
+			hits++
+		} else {
+			cache.Add(k, struct{}{})
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return 0, err
+	}
+	if requests == 0 {
+		return 0, errors.New("the trace is empty")
+	}
+	return float64(hits) / float64(requests), nil
+}
+
+// simulateFile is simulate for a file, packed or not.
+func simulateFile(name string, entries int) (hitRatio float64, err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	var r io.Reader = f
+	if strings.HasSuffix(name, ".gz") {
+		if r, err = gzip.NewReader(f); err != nil {
+			return 0, err
+		}
+	}
+	hitRatio, err = simulate(r, entries)
+	if err != nil {
+		return 0, fmt.Errorf("simulate %s: %w", name, err)
+	}
+	return hitRatio, nil
+}

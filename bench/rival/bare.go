@@ -1,0 +1,55 @@
+package rival
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+
+	"kring/cache"
+)
+
+// newNetHTTP is the least that serves the store over HTTP: no router, no limits,
+// no metrics, and the value's type as the only header.
+func newNetHTTP(o Options) (http.Handler, func() error, error) {
+	c, err := newCache(o, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		key, ok := strings.CutPrefix(r.URL.Path, Prefix)
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		a, err := c.Get(r.Context(), cache.Key{Group: Group, Key: key}, false)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
+		w.Header()["Content-Type"] = []string{a.Entry.ContentType}
+		if _, err := w.Write(a.Entry.Value); err != nil {
+			panic(http.ErrAbortHandler) // the asker is gone
+		}
+	}), c.Close, nil
+}
+
+// newGin is the same behind one Gin route without middleware.
+func newGin(o Options) (http.Handler, func() error, error) {
+	c, err := newCache(o, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	gin.SetMode(gin.ReleaseMode)
+	e := gin.New()
+	e.GET("/v1/cache/:group/*key", func(g *gin.Context) {
+		key := cache.Key{Group: g.Param("group"), Key: strings.TrimPrefix(g.Param("key"), "/")}
+		a, err := c.Get(g.Request.Context(), key, false)
+		if err != nil {
+			g.String(http.StatusBadGateway, "%v", err)
+			return
+		}
+		g.Data(http.StatusOK, a.Entry.ContentType, a.Entry.Value)
+	})
+	return e, c.Close, nil
+}

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Measures Kring beside its peers, all on 127.0.0.1, in some six minutes.
+#
+#   bench/run.sh [area…] [--json FILE] [--rounds N] [--duration D] [--traces DIR]
+#
+# Areas: hit, peer, batch, miss, trace; none named: all. Installs nginx and
+# varnish (Debian) when they are missing. Prints medians of at least five rounds
+# in which the contestants take turns, and ends everything that it started.
+# Figures are only worth something on a machine that does nothing else.
+set -euo pipefail
+
+here=$PWD
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+cd "$root"
+# shellcheck source=scripts/need.sh
+source scripts/need.sh
+
+PATH=$PATH:/usr/sbin
+export RUNLEVEL=1 # Debian's packages start no service then
+need go flock taskset nginx
+command -v varnishd >/dev/null || need varnish # a package without a program of its name
+
+mkdir -p bench/out
+exec 9>bench/out/lock
+if ! flock -n 9; then
+	echo "run.sh: the bench is running already" >&2
+	exit 1
+fi
+
+go build -buildvcs=false -tags nomsgpack -o bench/out/kring .
+go build -buildvcs=false -tags nomsgpack -o bench/out/bench ./bench
+bench=$root/bench/out/bench kring=$root/bench/out/kring
+cd "$here" # what the arguments name is meant from there
+exec "$bench" --kring "$kring" --dir "$root/bench/out/run" --traces "$root/../shared/traces" "$@"
