@@ -185,6 +185,9 @@ func (c *conn) Read(b []byte) (int, error) {
 
 func (c *conn) Write(b []byte) (int, error) {
 	c.wait()
+	if c.host.isDead() {
+		return 0, errDead // a killed process answers nobody, while its connections close one by one
+	}
 	return c.Conn.Write(b)
 }
 
