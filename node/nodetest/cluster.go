@@ -324,6 +324,9 @@ func Eventually(t testing.TB, what string, cond func() bool) {
 // shutdown checks the books of the living nodes, then stops them.
 func (c *Cluster) shutdown() {
 	c.checkBooks()
+	// A stopping server waits 5 s for connections that have not asked anything
+	// yet, and an http.Transport has those.
+	c.client.CloseIdleConnections()
 	for _, n := range c.Nodes {
 		n.wait()
 	}
