@@ -104,7 +104,7 @@ func New(o Options) (*API, error) {
 		statuses: newStatuses(o.Node), ids: newRequestIDs(),
 		nodeValue: []string{o.Node}, maxAges: numbered{prefix: "max-age="},
 	}
-	a.conns = newConnections(o.Limits.MaxConnections, o.Limits.ConnectionsPerAddress, a.explainUnread)
+	a.conns = newConnections(o.Limits.MaxConnections, o.Limits.ConnectionsPerAddress, a.headerLimit()+headSlop, a.explainUnread)
 	a.bodies = newBudget(max(minBodyBudget, 4*a.maxValue, 4*a.maxBatch))
 	for _, p := range o.Pools {
 		name := p.Status().Name
@@ -201,9 +201,10 @@ func (a *API) Handler() http.Handler { return http.HandlerFunc(a.serveHTTP) }
 // serveHTTP does what must be done outside of Gin: only with the server's own
 // ResponseWriter does a body over its limit close the connection.
 func (a *API) serveHTTP(w http.ResponseWriter, r *http.Request) {
-	if len(r.TransferEncoding) > 0 || a.draining() {
+	if len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) || a.draining() {
 		// What follows a chunked body may be read as a request of its own by
-		// a proxy in front that counted otherwise, so nothing may follow.
+		// a proxy in front that counted otherwise, so nothing may follow; nor
+		// what follows a request of HTTP/1.0, whose framing is a custom.
 		w.Header().Set("Connection", "close")
 	}
 	if r.Body != nil && r.Body != http.NoBody {
@@ -237,6 +238,9 @@ func (a *API) handler(rt route) gin.HandlerFunc {
 
 func (a *API) serve(c *gin.Context, rt *route, prefix string) error {
 	r := c.Request
+	if err := checkOldFraming(r); err != nil {
+		return err
+	}
 	if rt.bounded {
 		defer a.inFlight.Add(-1)
 		if n := a.inFlight.Add(1); n > int64(a.limits.RequestsInFlight) {

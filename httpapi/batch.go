@@ -57,6 +57,10 @@ func (a *API) batch(c *gin.Context, key cache.Key) error {
 		}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), a.limits.RequestTimeout)
+	if req.del {
+		cancel()
+		ctx, cancel = a.writeContext(r)
+	}
 	defer cancel()
 	return a.answerBatch(ctx, c, key.Group, req)
 }
@@ -80,6 +84,9 @@ func (a *API) answerBatch(ctx context.Context, c *gin.Context, group string, req
 			results = a.deleteMany(ctx, group, keys)
 		} else {
 			results = a.cache.GetMany(ctx, group, keys)
+			if err := c.Request.Context().Err(); err != nil {
+				return errClientGone.Because(err)
+			}
 		}
 		now := time.Now()
 		for j, key := range keys {

@@ -2,8 +2,8 @@ package httpapi
 
 import (
 	"bytes"
-	"io"
 	"net"
+	"net/http"
 	"net/netip"
 	"sync/atomic"
 	"time"
@@ -12,10 +12,12 @@ import (
 )
 
 const (
-	// lingerTime and lingerBytes bound what is still read, and thrown away,
-	// from a client that is being turned away in mid-sentence.
-	lingerTime  = 500 * time.Millisecond
-	lingerBytes = 16 << 20
+	// lingerTime bounds how long what a client still sends is read, and thrown
+	// away, after it was turned away in mid-sentence; lingerIdle, how long it may
+	// pause meanwhile.
+	lingerTime = 5 * time.Second
+	lingerIdle = time.Second
+	lingerRead = 64 << 10 // bytes at a time
 )
 
 // connection is an accepted connection that is counted until it is closed or
@@ -27,13 +29,71 @@ type connection struct {
 	// idle is its turn in the row of those that wait for a request: the lower,
 	// the longer it has waited. It is 0 while a request is answered.
 	idle atomic.Uint64
-	// unanswered says that nothing was written since the last request began.
-	// Only the server's goroutine for this connection touches it.
-	unanswered bool
+
+	// The server's goroutine for this connection alone touches these.
+	unanswered bool   // nothing was written since the last request began
+	requests   int    // how many have begun
+	first      []byte // what was read until the first began
+	coded      bool   // the first names a Transfer-Encoding
+
+	// turnedAway says that the client may not have been heard out.
+	turnedAway atomic.Bool
+}
+
+// connectionKey is a request's connection in its context.
+type connectionKey struct{}
+
+// connectionOf is the connection that a request came over; nil if it came over
+// none of ours.
+func connectionOf(r *http.Request) *connection {
+	c, _ := r.Context().Value(connectionKey{}).(*connection)
+	return c
+}
+
+// Read keeps what the first request's header consists of: package http drops
+// the Transfer-Encoding of HTTP/1.0, which only the first can be of (see
+// checkOldFraming).
+func (c *connection) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if c.requests == 0 && len(c.first) < c.owner.maxHead {
+		c.first = append(c.first, p[:n]...)
+	}
+	return n, err
+}
+
+// begin notes that a request's header was read.
+func (c *connection) begin() {
+	c.requests++
+	c.unanswered = true
+	if c.requests == 1 {
+		c.coded = namesTransferEncoding(c.first)
+		c.first = nil
+	}
+}
+
+// namesTransferEncoding looks for the field among the lines before the first
+// empty one.
+func namesTransferEncoding(head []byte) bool {
+	const name = "transfer-encoding"
+	for line := range bytes.SplitSeq(head, []byte("\n")) {
+		line = bytes.TrimSuffix(line, []byte("\r"))
+		if len(line) == 0 {
+			return false
+		}
+		field, _, _ := bytes.Cut(line, []byte(":"))
+		if len(field) >= len(name) && bytes.EqualFold(bytes.TrimSpace(field), []byte(name)) {
+			return true
+		}
+	}
+	return false
 }
 
 // Close closes the connection and gives its place to another.
 func (c *connection) Close() error {
+	if c.turnedAway.Swap(false) {
+		// Who cannot be heard out has no use for the reason either.
+		_ = c.CloseWrite()
+	}
 	c.release()
 	return c.Conn.Close()
 }
@@ -46,8 +106,9 @@ func (c *connection) NetConn() net.Conn { return c.Conn }
 // CloseWrite ends the answers but not the connection. The server calls it when
 // it gives up on a client that may still be sending; closing at once would
 // reset the connection and take the answer away with it. So what the client
-// has yet to send is read for a moment.
+// has yet to send is read for a while.
 func (c *connection) CloseWrite() error {
+	c.turnedAway.Store(false)
 	half, ok := c.Conn.(interface{ CloseWrite() error })
 	if !ok {
 		return nil
@@ -55,22 +116,28 @@ func (c *connection) CloseWrite() error {
 	if err := half.CloseWrite(); err != nil {
 		return err
 	}
-	if err := c.SetReadDeadline(time.Now().Add(lingerTime)); err != nil {
-		return err
+	b := make([]byte, lingerRead)
+	for now, end := time.Now(), time.Now().Add(lingerTime); now.Before(end); now = time.Now() {
+		if err := c.SetReadDeadline(now.Add(min(lingerIdle, end.Sub(now)))); err != nil {
+			return err
+		}
+		if _, err := c.Conn.Read(b); err != nil {
+			return nil // its end, the deadline and a reset all mean that it is time to close
+		}
 	}
-	// Its end, the deadline and a reset all mean that it is time to close.
-	_, _ = io.CopyN(io.Discard, c.Conn, lingerBytes)
 	return nil
 }
 
 // Write passes on what the server writes, but for the errors that package http
 // answers with by itself, when it cannot read a request's header: these become
 // problems like all others. They are told from any handler's answer by being
-// the first that is written for a request, and by headers that none has so.
+// the first that is written for a request, and by headers or a status that
+// none has so.
 func (c *connection) Write(p []byte) (int, error) {
 	if c.unanswered {
 		c.unanswered = false
 		if code := unreadable(p); code != "" {
+			c.turnedAway.Store(true)
 			if _, err := c.Conn.Write(c.owner.explain(code)); err != nil {
 				return 0, err
 			}
@@ -87,14 +154,25 @@ var errorHeaders = []byte("Content-Type: text/plain; charset=utf-8\r\nConnection
 // unreadable is the code for an answer that package http made by itself, or "".
 func unreadable(p []byte) cache.Code {
 	line, rest, ok := bytes.Cut(p, []byte("\r\n"))
-	if !ok || !bytes.HasPrefix(rest, errorHeaders) {
+	if !ok || len(line) < len("HTTP/1.1 417") {
 		return ""
 	}
-	switch {
-	case bytes.HasPrefix(line, []byte("HTTP/1.1 400 ")):
+	status := string(line[len("HTTP/1.1 "):][:3])
+	if status == "417" { // no handler's, whatever its headers
+		return errExpectation.Code
+	}
+	if !bytes.HasPrefix(rest, errorHeaders) {
+		return ""
+	}
+	switch status {
+	case "400":
 		return errBadRequest.Code
-	case bytes.HasPrefix(line, []byte("HTTP/1.1 431 ")):
+	case "431":
 		return errHeaderTooLarge.Code
+	case "501":
+		return errTransferCoding.Code
+	case "505":
+		return errHTTPVersion.Code
 	}
 	return ""
 }

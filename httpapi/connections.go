@@ -18,6 +18,7 @@ import (
 type connections struct {
 	max        int
 	perAddress int
+	maxHead    int // bytes of a request's header that the server reads
 	// explain writes the whole answer to a request that cannot be read, or is
 	// not even waited for.
 	explain func(code cache.Code) []byte
@@ -33,9 +34,9 @@ type connections struct {
 	displaced atomic.Uint64 // closed, while idle, for a new one
 }
 
-func newConnections(most, perAddress int, explain func(cache.Code) []byte) *connections {
+func newConnections(most, perAddress, maxHead int, explain func(cache.Code) []byte) *connections {
 	return &connections{
-		max: most, perAddress: perAddress, explain: explain,
+		max: most, perAddress: perAddress, maxHead: maxHead, explain: explain,
 		open: make(map[*connection]struct{}), from: make(map[netip.Addr]int),
 	}
 }
@@ -141,8 +142,12 @@ func (s *connections) changed(raw net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateActive:
 		c.idle.Store(0)
-		c.unanswered = true
+		c.begin()
 	case http.StateIdle:
+		// The server does not say that a connection is active again when a
+		// malformed request follows that it had read already.
+		c.unanswered = true
+		c.turnedAway.Store(false)
 		c.idle.Store(s.turns.Add(1))
 	case http.StateHijacked:
 		// Another node's link: the peers bound those.

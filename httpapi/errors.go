@@ -26,6 +26,10 @@ var (
 	errNoMethod       = &cache.Error{Code: "method-not-allowed"}
 	errRateLimited    = &cache.Error{Code: "rate-limited"}
 	errHeaderTooLarge = &cache.Error{Code: "header-too-large"}
+	errExpectation    = &cache.Error{Code: "expectation-failed"}
+	errTransferCoding = &cache.Error{Code: "transfer-coding"}
+	errHTTPVersion    = &cache.Error{Code: "http-version"}
+	errNoUpgrade      = &cache.Error{Code: "upgrade-required"}
 	errNotReady       = &cache.Error{Code: "not-ready"}
 	errClientGone     = &cache.Error{Code: "client-gone"}
 )
@@ -64,6 +68,10 @@ var failures = map[cache.Code]failure{
 	"value-too-large":     {status: http.StatusRequestEntityTooLarge, title: "The body is too large", close: true},
 	"key-too-long":        {status: http.StatusRequestURITooLong, title: "The key is too long"},
 	"header-too-large":    {status: http.StatusRequestHeaderFieldsTooLarge, title: "The request's header is too large"},
+	"expectation-failed":  {status: http.StatusExpectationFailed, title: "Nothing but 100-continue can be expected"},
+	"upgrade-required":    {status: http.StatusUpgradeRequired, title: "This path is for the links between nodes"},
+	"transfer-coding":     {status: http.StatusNotImplemented, title: "The only transfer coding is chunked"},
+	"http-version":        {status: http.StatusHTTPVersionNotSupported, title: "The version of HTTP is not supported"},
 	"rate-limited":        {status: http.StatusTooManyRequests, title: "Too many requests with this token", retryAfter: 1},
 	"client-gone":         {status: statusClientGone, title: "The client is gone"},
 	"internal":            {status: http.StatusInternalServerError, title: "Something went wrong inside"},
@@ -133,6 +141,14 @@ func (a *API) fail(c *gin.Context, err error) {
 	if c.Writer.Written() {
 		// Half an answer is out: only a broken connection tells the client so.
 		panic(http.ErrAbortHandler)
+	}
+	if e.Code == errClientGone.Code {
+		// Nobody reads it: the status is for the log and the counter.
+		c.Writer.WriteHeader(f.status)
+		panic(http.ErrAbortHandler)
+	}
+	if conn := connectionOf(c.Request); conn != nil && (c.Request.ContentLength != 0 || !c.Request.ProtoAtLeast(1, 1)) {
+		conn.turnedAway.Store(true)
 	}
 	h := c.Writer.Header()
 	if e.Code == errUnauthorized.Code {

@@ -21,13 +21,17 @@ func TestFailures(t *testing.T) {
 		412: {"precondition-failed"},
 		413: {"value-too-large"},
 		414: {"key-too-long"},
+		417: {"expectation-failed"},
+		426: {"upgrade-required"},
 		429: {"rate-limited"},
 		431: {"header-too-large"},
 		499: {"client-gone"},
 		500: {"internal"},
+		501: {"transfer-coding"},
 		502: {"origin-failed", "origin-bad-answer"},
 		503: {"overloaded", "no-eligible-endpoint", "draining", "cut-off", "not-ready"},
 		504: {"origin-timeout", "not-cached", "write-unconfirmed"},
+		505: {"http-version"},
 	}
 	n := 0
 	for status, codes := range promised {

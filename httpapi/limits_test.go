@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -277,9 +278,29 @@ func TestDraining(t *testing.T) {
 // read why, though it writes all before it reads.
 func TestTurnedAwayInMidSentence(t *testing.T) {
 	s := serve(t)
-	got := s.do(t, "PUT /v1/cache/kv/a", strings.Repeat("x", 6<<20))
-	if got.StatusCode != 413 || !got.Close {
-		t.Errorf("%d, close %v, want 413 and close", got.StatusCode, got.Close)
+	const size = 40 << 20
+	value := strings.Repeat("x", size)
+	chunked := "Transfer-Encoding: chunked\r\n\r\n" + strconv.FormatInt(size, 16) + "\r\n" + value + "\r\n0\r\n\r\n"
+	sized := "Content-Length: " + itoa(size) + "\r\n\r\n" + value
+	for name, c := range map[string]struct {
+		request string
+		status  int
+	}{
+		"PUT":         {"PUT /v1/cache/kv/a HTTP/1.1\r\nHost: k\r\n" + sized, 413},
+		"chunked PUT": {"PUT /v1/cache/kv/a HTTP/1.1\r\nHost: k\r\n" + chunked, 413},
+		"impatient":   {"PUT /v1/cache/kv/a HTTP/1.1\r\nHost: k\r\nExpect: 100-continue\r\n" + sized, 413},
+		"batch":       {"POST /v1/batch/kv HTTP/1.1\r\nHost: k\r\n" + sized, 413},
+		"GET":         {"GET /v1/cache/kv/a HTTP/1.1\r\nHost: k\r\n" + sized, 400},
+		"bad key":     {"PUT /v1/cache/kv/%00 HTTP/1.1\r\nHost: k\r\n" + sized, 400},
+		"malformed":   {"PUT /v1/cache/kv/%zz HTTP/1.1\r\nHost: k\r\n" + sized, 400},
+		"HTTP/1.0":    {"PUT /v1/cache/kv/a HTTP/1.0\r\n" + chunked, 400},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := s.raw(t, c.request)
+			if got.StatusCode != c.status || !got.Close {
+				t.Errorf("%d, close %v, want %d and close", got.StatusCode, got.Close, c.status)
+			}
+		})
 	}
 	if n := s.cache.Stats().Entries; n != 0 {
 		t.Errorf("%d entries", n)

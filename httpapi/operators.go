@@ -3,11 +3,13 @@ package httpapi
 import (
 	_ "embed" // openapi.yaml
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/pprof"
 	"net/netip"
+	runtimepprof "runtime/pprof"
 	"strconv"
 	"strings"
 	"time"
@@ -148,12 +150,20 @@ func (a *API) profile(c *gin.Context, _ cache.Key) error {
 	if a.auth.open() && !onLoopback(r) {
 		return errForbidden.With("profiles need an admin token, or a listener on loopback")
 	}
+	name := strings.Trim(c.Param("name"), "/")
+	switch name {
+	case "", "cmdline", "profile", "symbol", "trace":
+	default:
+		if runtimepprof.Lookup(name) == nil {
+			return errNoRoute.With("there is no such profile")
+		}
+	}
 	// A profile may be asked for that takes longer than any client's request.
 	if err := http.NewResponseController(c.Writer).SetReadDeadline(time.Time{}); err != nil {
 		return fmt.Errorf("lift the connection's time limit: %w", err)
 	}
 	c.Writer.Header()["X-Content-Type-Options"] = nosniff
-	switch strings.TrimPrefix(c.Param("name"), "/") {
+	switch name {
 	case "cmdline":
 		pprof.Cmdline(c.Writer, r)
 	case "profile":
@@ -180,8 +190,14 @@ func onLoopback(r *http.Request) bool {
 
 // link hands the connection over to the peers.
 func (a *API) link(c *gin.Context, _ cache.Key) error {
-	a.peers.ServeHTTP(c.Writer, c.Request)
-	return nil
+	err := a.peers.Accept(c.Writer, c.Request)
+	if errors.Is(err, peers.ErrNoUpgrade) {
+		h := c.Writer.Header()
+		h["Upgrade"] = []string{peers.UpgradeName}
+		h["Connection"] = []string{"Upgrade"}
+		return errNoUpgrade
+	}
+	return err
 }
 
 func (a *API) respondJSON(c *gin.Context, v any) error {

@@ -55,7 +55,7 @@ func (a *API) put(c *gin.Context, key cache.Key) error {
 	defer value.release()
 	req.Value = value.bytes
 
-	ctx, cancel := context.WithTimeout(r.Context(), a.limits.RequestTimeout)
+	ctx, cancel := a.writeContext(r)
 	defer cancel()
 	ans, err := a.cache.Put(ctx, req)
 	if err != nil {
@@ -73,9 +73,17 @@ func (a *API) put(c *gin.Context, key cache.Key) error {
 	return a.done(c, http.StatusNoContent)
 }
 
+// writeContext is that of a write that has been read: it ends at its time, and
+// not with the client's sending side. Package http takes the two for one, but
+// who has said all it had to may well wait for the answer; and what becomes of
+// a write must not hang on who still listens.
+func (a *API) writeContext(r *http.Request) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(r.Context()), a.limits.RequestTimeout)
+}
+
 // delete answers DELETE of a key.
 func (a *API) delete(c *gin.Context, key cache.Key) error {
-	ctx, cancel := context.WithTimeout(c.Request.Context(), a.limits.RequestTimeout)
+	ctx, cancel := a.writeContext(c.Request)
 	defer cancel()
 	if err := a.cache.Delete(ctx, key); err != nil {
 		return err
@@ -85,7 +93,7 @@ func (a *API) delete(c *gin.Context, key cache.Key) error {
 
 // purge answers DELETE of a group.
 func (a *API) purge(c *gin.Context, key cache.Key) error {
-	ctx, cancel := context.WithTimeout(c.Request.Context(), a.limits.RequestTimeout)
+	ctx, cancel := a.writeContext(c.Request)
 	defer cancel()
 	if err := a.cache.Purge(ctx, key.Group); err != nil {
 		return err

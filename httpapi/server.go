@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -28,6 +29,9 @@ const (
 	displaceTime = 2 * time.Millisecond
 	// headerBytes bounds a request's header besides the key in its path.
 	headerBytes = 16 << 10
+	// headSlop is what package http reads at most beyond the header's limit
+	// before it gives up: 4 KiB of tolerance, and a buffer's rest.
+	headSlop = 8 << 10
 )
 
 // Server makes an http.Server with the limits that keep slow and greedy
@@ -45,13 +49,22 @@ func (a *API) Server() *http.Server {
 		ReadTimeout:       a.limits.RequestTimeout + grace,
 		WriteTimeout:      a.limits.RequestTimeout + grace + answerTimeout,
 		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    headerBytes + 3*a.maxKey, // each byte may be escaped
+		MaxHeaderBytes:    a.headerLimit(),
 		ConnState:         a.conns.changed,
-		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelWarn),
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			if c, ok := c.(*connection); ok {
+				return context.WithValue(ctx, connectionKey{}, c)
+			}
+			return ctx
+		},
+		ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelWarn),
 		// OPTIONS * is answered like any other path that is not there.
 		DisableGeneralOptionsHandler: true,
 	}
 }
+
+// headerLimit is http.Server.MaxHeaderBytes: each byte of a key may be escaped.
+func (a *API) headerLimit() int { return headerBytes + 3*a.maxKey }
 
 // Listener holds what l accepts to limits.max_connections and
 // limits.connections_per_address; see connections for what happens at them.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -17,6 +18,7 @@ import (
 // connection ends there: what follows might be read as another request.
 func TestMalformed(t *testing.T) {
 	const smuggled = "GET /v1/cache/kv/smuggled HTTP/1.1\r\nHost: k\r\n\r\n"
+	const put10 = "PUT /v1/cache/kv/a HTTP/1.0\r\n"
 	put := "PUT /v1/cache/kv/a HTTP/1.1\r\nHost: k\r\n"
 	for name, c := range map[string]struct {
 		request string
@@ -39,6 +41,16 @@ func TestMalformed(t *testing.T) {
 		"two transfer codings":        {put + "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n", 501},
 		"a chunk with a bad length":   {put + "Transfer-Encoding: chunked\r\n\r\nxyz\r\nabc\r\n0\r\n\r\n", 400},
 		"a chunk without its end":     {put + "Transfer-Encoding: chunked\r\n\r\n2\r\nabc\r\n0\r\n\r\n", 400},
+		"another version":             {"GET /healthz HTTP/3.0\r\nHost: k\r\n\r\n", 505},
+		"another expectation":         {put + "Expect: 200-ok\r\nContent-Length: 1\r\n\r\nx", 417},
+		"1.0: length and chunked":     {put10 + "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
+		"1.0: kept, length, chunked":  {put10 + "Connection: keep-alive\r\nContent-Length: 5\r\ntransfer-ENCODING:\tchunked\r\n\r\n0\r\n\r\n", 400},
+		"1.0: chunked":                {put10 + "Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n", 400},
+		"1.0: chunked, bare LF":       {"PUT /v1/cache/kv/a HTTP/1.0\nContent-Length: 1\nTransfer-Encoding: chunked\n\nx", 400},
+		"1.0: GET, kept, chunked":     {"GET /healthz HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n", 400},
+		"1.0: no length":              {put10 + "\r\nx", 400},
+		"1.0: kept":                   {put10 + "Connection: keep-alive\r\nContent-Length: 1\r\n\r\nx", 201},
+		"1.0: the value names it":     {put10 + "Content-Length: 28\r\n\r\n\r\nTransfer-Encoding: chunked", 201},
 		"a chunked body":              {put + "Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n", 201},
 		"length and chunked":          {put + "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n", 201},
 		"a megabyte of header fields": {"GET /healthz HTTP/1.1\r\nHost: k\r\n" + strings.Repeat("X-A: "+strings.Repeat("a", 1000)+"\r\n", 1000) + "\r\n", 431},
@@ -59,7 +71,7 @@ func TestMalformed(t *testing.T) {
 			if got.StatusCode != c.status {
 				t.Errorf("status %d, want %d: %q", got.StatusCode, c.status, got.body)
 			}
-			if c.status == 400 || c.status == 431 {
+			if c.status >= 400 {
 				if ct := got.Header.Get("Content-Type"); ct != "application/problem+json" {
 					t.Errorf("Content-Type %q of %q", ct, got.body)
 				}
@@ -74,6 +86,103 @@ func TestMalformed(t *testing.T) {
 				t.Errorf("%d gets: the rest was read as a request", n)
 			}
 		})
+	}
+}
+
+// TestMalformedLater: a kept connection's later requests are held to the same,
+// whether they come with the one before or after its answer.
+func TestMalformedLater(t *testing.T) {
+	const good = "GET /healthz HTTP/1.1\r\nHost: k\r\n\r\n"
+	for name, c := range map[string]struct {
+		request string
+		status  int
+		unread  bool
+	}{
+		"no host":             {"GET /healthz HTTP/1.1\r\n\r\n", 400, true},
+		"a bad escape":        {"GET /v1/cache/kv/%zz HTTP/1.1\r\nHost: k\r\n\r\n", 400, true},
+		"two lengths":         {"PUT /v1/cache/kv/a HTTP/1.1\r\nHost: k\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxy", 400, true},
+		"a coding unknown":    {"PUT /v1/cache/kv/a HTTP/1.1\r\nHost: k\r\nTransfer-Encoding: gzip\r\n\r\nx", 501, true},
+		"HTTP/1.0 and length": {"PUT /v1/cache/kv/a HTTP/1.0\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\nx", 400, false},
+	} {
+		for _, pipelined := range []bool{true, false} {
+			t.Run(name+" "+strconv.FormatBool(pipelined), func(t *testing.T) {
+				s := serve(t)
+				conn := s.dial(t)
+				defer closed(t, conn)
+				br := bufio.NewReader(conn)
+				if pipelined {
+					if got := exchange(t, conn, br, good+c.request); got.StatusCode != 200 {
+						t.Fatalf("the first: %d", got.StatusCode)
+					}
+				} else {
+					if got := exchange(t, conn, br, good); got.StatusCode != 200 {
+						t.Fatalf("the first: %d", got.StatusCode)
+					}
+					if _, err := io.WriteString(conn, c.request); err != nil {
+						t.Fatal(err)
+					}
+				}
+				got := read(t, br, "GET")
+				if got.StatusCode != c.status || got.Header.Get("Content-Type") != "application/problem+json" || !got.Close {
+					t.Errorf("%d %q, close %v, want a problem of status %d", got.StatusCode, got.body, got.Close, c.status)
+				}
+				counted := "kring_http_unread_requests_total{status=\"" + itoa(c.status) + "\"} 1\n"
+				if has := strings.Contains(s.do(t, "GET /metrics").body, counted); has != c.unread {
+					t.Errorf("counted as unread: %v", has)
+				}
+				if n := s.cache.Stats().Entries; n != 0 {
+					t.Errorf("%d entries", n)
+				}
+			})
+		}
+	}
+}
+
+// TestHalfClosed: a client that has said all it had to may end its sending
+// side. A write's truth does not hang on that; a get that would have to wait is
+// given up, as for one that is gone, which cannot be told from it.
+func TestHalfClosed(t *testing.T) {
+	s := serve(t)
+	half := func(request string) (net.Conn, *bufio.Reader) {
+		conn := s.dial(t)
+		if _, err := io.WriteString(conn, request); err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		return conn, bufio.NewReader(conn)
+	}
+	for range 20 {
+		for _, c := range []struct {
+			line   string
+			body   string
+			status []int
+		}{
+			{"PUT /v1/cache/kv/a", "x", []int{201, 204}},
+			{"GET /v1/cache/kv/a", "", []int{200}},
+			{"POST /v1/batch/kv", `{"delete":["a"]}`, []int{200}},
+			{"DELETE /v1/cache/kv/a", "", []int{204}},
+			{"DELETE /v1/cache/kv", "", []int{204}},
+		} {
+			method, _, _ := strings.Cut(c.line, " ")
+			conn, br := half(request(c.line, nil, c.body))
+			if got := read(t, br, method); !slices.Contains(c.status, got.StatusCode) || strings.Contains(got.body, "499") {
+				t.Errorf("%s: %d %q", c.line, got.StatusCode, got.body)
+			}
+			closed(t, conn)
+		}
+	}
+	for _, r := range []string{request("GET /v1/cache/docs/slow%20a", nil, ""), request("POST /v1/batch/docs", nil, `{"keys":["slow a"]}`)} {
+		conn, br := half(r)
+		if rest, err := io.ReadAll(br); err != nil || len(rest) > 0 {
+			t.Errorf("%q was answered by %q (%v), want a closed connection", r, rest, err)
+		}
+		closed(t, conn)
+	}
+	close(s.origin.release)
+	if body := s.do(t, "GET /metrics").body; !strings.Contains(body, `route="/v1/cache/:group/*key",status="499"} 1`) || !strings.Contains(body, `route="/v1/batch/:group",status="499"} 1`) {
+		t.Error("they are not counted as 499")
 	}
 }
 

@@ -3,16 +3,20 @@ package peers
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"strings"
 	"time"
+
+	"kring/cache"
 )
 
 const (
-	upgradeName = "kring-link/1"
+	// UpgradeName is the protocol of a link, in the header Upgrade.
+	UpgradeName = "kring-link/1"
 	// maxPending bounds connections that have not made their handshake yet.
 	maxPending = 256
 	// maxIncoming bounds links from one member; a newer one ends the oldest.
@@ -22,28 +26,43 @@ const (
 	aliveWithin = time.Second
 )
 
-// ServeHTTP receives another node's link: it upgrades the connection, makes the
-// handshake and serves calls until the link ends or Close is called. The
-// request's context is of no account after the upgrade.
+// ServeHTTP is Accept for a server that has nothing but the peer link.
 func (p *Peers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet || !strings.EqualFold(r.Header.Get("Upgrade"), upgradeName) {
+	err := p.Accept(w, r)
+	switch {
+	case err == nil:
+	case errors.Is(err, ErrNoUpgrade):
 		w.Header().Set("Connection", "Upgrade")
-		w.Header().Set("Upgrade", upgradeName)
+		w.Header().Set("Upgrade", UpgradeName)
 		http.Error(w, "this is the route of the peer link", http.StatusUpgradeRequired)
-		return
+	case errors.Is(err, cache.ErrOverloaded):
+		http.Error(w, "no more peer links now", http.StatusServiceUnavailable)
+	default:
+		p.log.Warn("peer link cannot be upgraded", slog.Any("error", err))
+		http.Error(w, "upgrade failed", http.StatusInternalServerError)
+	}
+}
+
+// ErrNoUpgrade is the error of a request that asks for no link.
+var ErrNoUpgrade = errors.New("the request asks for no upgrade to " + UpgradeName)
+
+// Accept receives another node's link: it upgrades the connection, makes the
+// handshake and serves calls until the link ends or Close is called. The
+// request's context is of no account after the upgrade. An error is one to be
+// answered: the connection has not been upgraded.
+func (p *Peers) Accept(w http.ResponseWriter, r *http.Request) error {
+	if r.Method != http.MethodGet || !strings.EqualFold(r.Header.Get("Upgrade"), UpgradeName) {
+		return ErrNoUpgrade
 	}
 	ctx, done := p.enter()
 	if ctx == nil {
-		http.Error(w, "no more peer links now", http.StatusServiceUnavailable)
-		return
+		return cache.ErrOverloaded.With("no more links between nodes now")
 	}
 	defer p.running.Done()
 	defer done()
 	conn, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		p.log.Warn("peer link cannot be upgraded", slog.Any("error", err))
-		http.Error(w, "upgrade failed", http.StatusInternalServerError)
-		return
+		return fmt.Errorf("upgrade a peer link: %w", err)
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
@@ -53,9 +72,10 @@ func (p *Peers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		conn.Close() // the error that counts is err
 		p.refusals.Add(1)
 		p.refusedOnce("handshake from another node", err)
-		return
+		return nil
 	}
 	in.run(ctx)
+	return nil
 }
 
 // enter admits one more connection before its handshake, until done; ctx is
@@ -84,7 +104,7 @@ func (p *Peers) accept(conn net.Conn, r *bufio.Reader) (*incoming, error) {
 	if err := conn.SetDeadline(time.Now().Add(handshakeTimeout)); err != nil {
 		return nil, fmt.Errorf("upgrade: %w", err)
 	}
-	_, err := fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", upgradeName)
+	_, err := fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", UpgradeName)
 	if err != nil {
 		return nil, fmt.Errorf("upgrade: %w", err)
 	}

@@ -181,7 +181,7 @@ func dialled(t *testing.T, n *memnet.Network, bad *Peers) (net.Conn, *bufio.Read
 	if err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", LinkPath, upgradeName)
+	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", LinkPath, UpgradeName)
 	r := bufio.NewReader(conn)
 	if _, err := http.ReadResponse(r, nil); err != nil {
 		t.Fatal(err)

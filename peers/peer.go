@@ -152,7 +152,7 @@ func (pe *peer) upgrade(conn net.Conn) (*link, error) {
 		return nil, fmt.Errorf("upgrade: %w", err)
 	}
 	_, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n",
-		LinkPath, pe.host, upgradeName)
+		LinkPath, pe.host, UpgradeName)
 	if err != nil {
 		return nil, fmt.Errorf("upgrade: %w", err)
 	}
