@@ -69,6 +69,7 @@ type API struct {
 var (
 	nosniff = []string{"nosniff"}
 	noCache = []string{"no-cache"}
+	noStore = []string{"no-store"}
 )
 
 // New builds an API. It reads the token files.

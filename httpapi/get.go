@@ -77,10 +77,15 @@ func (a *API) describe(h http.Header, ans *cache.Answer, now time.Time) {
 		return
 	}
 	h["Age"] = a.ages.values(seconds(e.Age(now)))
-	if e.TTL == 0 {
+	switch {
+	case e.NoStore:
+		// What may not be kept here may not be kept on the way either; it was
+		// shared only with those who waited for it.
+		h["Cache-Control"] = noStore
+	case e.TTL == 0:
 		// For ever means until somebody writes, which nobody can foresee.
 		h["Cache-Control"] = noCache
-	} else {
+	default:
 		// The whole lifetime: a client takes Age off it itself.
 		h["Cache-Control"] = a.maxAges.values(seconds(e.TTL))
 	}

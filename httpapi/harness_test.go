@@ -147,6 +147,10 @@ func (o *origin) Load(ctx context.Context, l *cache.Load) (cache.Loaded, error) 
 		return cache.Loaded{}, cache.ErrOriginFailed.Because(errors.New("secret detail: connection refused"))
 	case "panicking":
 		panic("the origin's client is broken")
+	case "private": // or no-store
+		unsaid.NoStore, unsaid.TTL = true, time.Minute
+	case "varying": // Vary: *
+		e.NoStore = true
 	case "encoded":
 		e.ContentEncoding = "br"
 	case "slow":
