@@ -215,6 +215,8 @@ func broken(ctx context.Context, endpoint string, err error) *failure {
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return &failure{tooLate(ctx), balance.Cancelled, false}
+	case connecting && shortage(err):
+		return &failure{cache.ErrOverloaded.With("this node has no descriptor or port left for a connection").Because(err), balance.Cancelled, false}
 	case timeout && connecting:
 		return &failure{of(cache.ErrOriginTimeout, "could not be reached in time"), balance.Failure, true}
 	case timeout:

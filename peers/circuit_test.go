@@ -3,8 +3,11 @@ package peers_test
 import (
 	"context"
 	"net"
+	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -97,6 +100,44 @@ func TestANodeThatNobodyHearsIsReadyAllTheSame(t *testing.T) {
 			t.Errorf("ready after %v", took)
 		}
 		c.net.Release("n0:1", "n1:1")
+	})
+}
+
+// A node that is out of descriptors when a link breaks does not take the
+// member for dead at once; if it stays so, others have to answer.
+func TestOwnShortageIsNotTheMembersDeath(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var short atomic.Bool
+		c := start(t, 2, func(i int, o *peers.Options) {
+			if dial := o.Dial; i == 0 {
+				o.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
+					if short.Load() {
+						return nil, &net.OpError{Op: "dial", Err: os.NewSyscallError("socket", syscall.EMFILE)}
+					}
+					return dial(ctx, addr)
+				}
+			}
+		})
+		n := c.nodes[0]
+		short.Store(true)
+		c.net.Break("n0:1", "n1:1")
+		<-time.After(150 * time.Millisecond)
+		if open, reason := n.open("n1"); open {
+			t.Errorf("its circuit is open: %s", reason)
+		}
+		short.Store(false)
+		<-time.After(time.Second)
+		if open, reason := n.open("n1"); open || n.Stats().Peers[0].Outages != 0 {
+			t.Errorf("open %v (%s), %d outages", open, reason, n.Stats().Peers[0].Outages)
+		}
+		short.Store(true)
+		c.net.Break("n0:1", "n1:1")
+		await(t, "circuit open", func() bool { open, _ := n.open("n1"); return open })
+		if _, reason := n.open("n1"); reason == "nothing listens at its address" {
+			t.Error(reason)
+		}
+		short.Store(false)
+		await(t, "circuit closed", func() bool { open, _ := n.open("n1"); return !open })
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -105,8 +106,21 @@ func (pe *peer) pause(ctx context.Context, wait time.Duration) {
 	}
 }
 
-// refused opens the circuit after an attempt to connect that failed.
+// shortages are the errors of a connection that was not attempted for want of
+// something of this machine's own.
+var shortages = []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL}
+
+// refused opens the circuit after an attempt to connect that failed. Where this
+// machine lacked what it takes, that says nothing of the member: only if it
+// lasts does the monitor, as whenever there is no link.
 func (pe *peer) refused(err error) {
+	if slices.ContainsFunc(shortages, func(s error) bool { return errors.Is(err, s) }) {
+		if pe.p.once("shortage") {
+			pe.p.log.Error("no descriptor or port left for a link", slog.String("peer", pe.id), slog.Any("error", err))
+		}
+		pe.tried.Store(true)
+		return
+	}
 	reason := err.Error()
 	gone := errors.Is(err, syscall.ECONNREFUSED)
 	if gone {
