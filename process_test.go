@@ -45,6 +45,7 @@ type process struct {
 	cmd     *exec.Cmd
 	args    []string
 	output  *lockedBuffer
+	files   int // limit of open files; 0: the test's own
 }
 
 type lockedBuffer struct {
@@ -71,6 +72,10 @@ func (p *process) start(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.cmd = exec.Command(bin, p.args...)
+	if p.files > 0 {
+		limited := []string{"-c", `ulimit -n "$0" && exec "$@"`, strconv.Itoa(p.files), bin}
+		p.cmd = exec.Command("sh", append(limited, p.args...)...)
+	}
 	p.output = &lockedBuffer{}
 	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
 	p.cmd.Dir = t.TempDir()
@@ -296,16 +301,87 @@ func TestProcessesKilledAndStopped(t *testing.T) {
 	}
 }
 
+// SIGTERM twice, as from an impatient supervisor: the node is not ready first
+// and serves on meanwhile, also on new connections and those that are kept, and
+// no client sees an error, not even one that asks the node itself until it says
+// that it is not ready.
 func TestSIGTERMDrainsAndExitsClean(t *testing.T) {
 	nodes, origin := cluster(t, 3, "")
 	keys := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
 	under(t, nodes[:2], keys, func() {
 		eventually(t, "the keys are there", func() bool { return loadsOf(t, origin, "h") > 0 })
+		kept := &http.Client{Transport: &http.Transport{}}
+		defer kept.CloseIdleConnections()
+		resp, err := kept.Get(nodes[2].url + "/v1/cache/docs/a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadAll(resp.Body); err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
 		nodes[2].signal(t, syscall.SIGTERM)
+		eventually(t, "it is not ready", func() bool {
+			status, body := get(nodes[2].url + "/readyz")
+			if status == 0 {
+				t.Fatalf("it was gone before it said so: %s", body)
+			}
+			return status == http.StatusServiceUnavailable && strings.Contains(body, "/problems/draining")
+		})
+		nodes[2].signal(t, syscall.SIGTERM)
+		resp, err = kept.Get(nodes[2].url + "/v1/cache/docs/a")
+		if err != nil {
+			t.Fatalf("over the kept connection: %v", err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusOK || !resp.Close {
+			t.Errorf("over the kept connection: %d, close %v", resp.StatusCode, resp.Close)
+		}
 		if err := nodes[2].cmd.Wait(); err != nil {
 			t.Errorf("exit after SIGTERM: %v", err)
 		}
 	})
+}
+
+// A node that may have no more than 64 files open has room for clients, links
+// and loads all the same, and those that say nothing are in nobody's way.
+func TestFewOpenFiles(t *testing.T) {
+	nodes, origin := cluster(t, 2, "")
+	n := nodes[0]
+	n.signal(t, syscall.SIGTERM)
+	if err := n.cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	n.files = 64
+	n.start(t)
+	eventually(t, "the node is ready", func() bool { s, _ := get(n.url + "/readyz"); return s == http.StatusOK })
+	for i := range 300 {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(n.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if i%2 == 0 {
+			// The node may have closed it by now, for the next.
+			_, _ = io.WriteString(conn, "GET /v1/cache/docs/idle HTTP/1.1\r\nHost: ")
+		}
+	}
+	for i := range 60 {
+		key := fmt.Sprintf("few:%d", i)
+		if status, body := get(n.url + "/v1/cache/docs/" + key); status != http.StatusOK {
+			t.Errorf("%s: %d %s", key, status, body)
+		}
+		if loads := loadsOf(t, origin, key); loads != 1 {
+			t.Errorf("%s was loaded %d times", key, loads)
+		}
+	}
+	_, body := get(n.url + "/v1/cluster")
+	if strings.Contains(body, `"state":"down"`) {
+		t.Errorf("a member is down: %s", body)
+	}
+	if log := n.output.String(); strings.Count(log, "limits.max_connections is more than") != 1 {
+		t.Errorf("log: %s", log)
+	}
 }
 
 // A key space many times the budget, with values of many sizes: the budget

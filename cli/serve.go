@@ -25,8 +25,9 @@ func newServe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a node",
-		Long: `Runs one node until SIGTERM or SIGINT, then ends what is under way and exits; a
-second signal exits at once. SIGHUP reads the configuration again: a change of
+		Long: `Runs one node until SIGTERM or SIGINT. It then is not ready for half a second,
+ends what is under way and exits. Another SIGTERM changes nothing, a SIGINT
+(Ctrl-C) meanwhile exits at once. SIGHUP reads the configuration again: a change of
 log.level takes effect, other changes are named in the log and need a restart.
 
 Each setting's value is that of its flag, else of its environment variable

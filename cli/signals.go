@@ -10,9 +10,12 @@ import (
 	"syscall"
 )
 
-// untilSignal returns a context that ends with the first SIGTERM or SIGINT. A
-// second one ends the process at once: whoever sends it has waited enough.
-// stop gives the signals back.
+// untilSignal returns a context that ends with the first SIGTERM or SIGINT.
+// After that another SIGINT, a second Ctrl-C above all, ends the process at
+// once: whoever is at the keyboard has waited enough. Another SIGTERM changes
+// nothing: supervisors and scripts repeat it, and the requests under way are to
+// be finished all the same; who has no time left for that has SIGKILL. stop
+// gives the signals back.
 func untilSignal(parent context.Context, stderr io.Writer) (ctx context.Context, stop func()) {
 	if parent == nil {
 		parent = context.Background()
@@ -23,14 +26,18 @@ func untilSignal(parent context.Context, stderr io.Writer) (ctx context.Context,
 	stopped := make(chan struct{})
 	var wait sync.WaitGroup
 	wait.Go(func() {
-		for range 2 {
+		for {
 			select {
 			case s := <-signals:
-				if ctx.Err() != nil {
-					fmt.Fprintf(stderr, "kring: second signal (%s), exiting at once\n", s)
+				switch {
+				case ctx.Err() == nil:
+					cancel()
+				case s == syscall.SIGINT:
+					fmt.Fprintln(stderr, "kring: interrupted while stopping, exiting at once")
 					os.Exit(exitFailed)
+				default:
+					fmt.Fprintln(stderr, "kring: stopping already; interrupt (Ctrl-C) to exit at once")
 				}
-				cancel()
 			case <-stopped:
 				return
 			}

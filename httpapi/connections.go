@@ -85,6 +85,11 @@ func (s *connections) displaceIdle() bool {
 	return true
 }
 
+// CloseIdle closes the client connection that has waited longest for a
+// request, for something that needs its descriptor more. It reports whether
+// there was one.
+func (a *API) CloseIdle() bool { return a.conns.displaceIdle() }
+
 // displace closes a connection that was idle a moment ago. If a request has
 // just arrived, its client sees what it sees whenever a kept connection ends
 // between two requests.

@@ -50,6 +50,7 @@ type Node struct {
 	api      *httpapi.API
 	cache    *cache.Cache
 	peers    *peers.Peers
+	serving  atomic.Pointer[httpapi.API] // api, from Run on
 	draining atomic.Bool
 	stops    []stop
 	stopOnce sync.Once
@@ -75,6 +76,9 @@ func New(cfg Config, o Options) (_ *Node, err error) {
 		return nil, err
 	}
 	n := &Node{cfg: cfg, log: o.Log.With("node", cfg.Node.ID)}
+	n.limitConnections()
+	cfg.Limits = n.cfg.Limits
+	o.Dial = n.makingRoom(o.Dial)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, n.Stop(context.Background()))
@@ -221,24 +225,42 @@ func (n *Node) Config() Config { return n.cfg }
 // Peers is the node's view of its cluster.
 func (n *Node) Peers() *peers.Peers { return n.peers }
 
+// lameDuck is how long a node that is to stop goes on serving and says that it
+// is not ready, so that whoever sends it clients can notice; a quarter of the
+// drain time-out if that is less. Meanwhile clients learn with each answer that
+// its connection ends.
+const lameDuck = 500 * time.Millisecond
+
 // Run serves until the context ends or the server fails, then stops the node
 // within the drain time-out. It returns nil when the node ended as asked.
 func (n *Node) Run(ctx context.Context) error {
 	n.peers.Start(n.cache)
+	n.serving.Store(n.api)
 	served := make(chan error, 1)
 	go func() { served <- n.server.Serve(n.api.Listener(n.listener)) }()
 	var err error
+	ended := false
 	select {
 	case <-ctx.Done():
 	case err = <-served:
-		served <- http.ErrServerClosed
+		ended = true
 	}
 	n.log.Info("draining")
+	n.draining.Store(true)
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.cfg.Handoff.DrainTimeout)
 	defer cancel()
+	if !ended {
+		select {
+		case <-time.After(min(lameDuck, n.cfg.Handoff.DrainTimeout/4)):
+		case err = <-served:
+			ended = true
+		}
+	}
 	err = errors.Join(err, n.Stop(drain))
-	if e := <-served; !errors.Is(e, http.ErrServerClosed) {
-		err = errors.Join(err, e)
+	if !ended {
+		if e := <-served; !errors.Is(e, http.ErrServerClosed) {
+			err = errors.Join(err, e)
+		}
 	}
 	return err
 }

@@ -328,6 +328,11 @@ func (c *Cluster) shutdown() {
 	// yet, and an http.Transport has those.
 	c.client.CloseIdleConnections()
 	for _, n := range c.Nodes {
+		if n.done != nil {
+			n.stop() // all at once: each takes its time to say that it goes
+		}
+	}
+	for _, n := range c.Nodes {
 		n.wait()
 	}
 	if c.t.Failed() {
