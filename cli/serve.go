@@ -82,7 +82,7 @@ func (s *server) run(parent context.Context, stdout, stderr io.Writer) error {
 	defer wait.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	wait.Go(func() { s.reloadOnHangup(ctx) })
+	wait.Go(func() { s.reloadOnHangup(ctx, n) })
 	wait.Go(func() {
 		<-ctx.Done()
 		s.tell(daemon.SdNotifyStopping)
@@ -121,7 +121,7 @@ func readyLine(n *node.Node, l *config.Loaded) string {
 }
 
 // reloadOnHangup reads the configuration again at each SIGHUP.
-func (s *server) reloadOnHangup(ctx context.Context) {
+func (s *server) reloadOnHangup(ctx context.Context, n *node.Node) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
@@ -130,18 +130,18 @@ func (s *server) reloadOnHangup(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-hangups:
-			s.reload()
+			n.Reloaded(s.reload())
 		}
 	}
 }
 
 // reload applies what can change in a running node. A configuration with a
-// mistake changes nothing.
-func (s *server) reload() {
+// mistake changes nothing, and is the one that is not accepted.
+func (s *server) reload() (accepted bool) {
 	next, err := config.Load(s.file, s.flags)
 	if err != nil {
 		s.log.Error("reload refused, the old configuration stays in force", "error", err)
-		return
+		return false
 	}
 	var restart []string
 	for _, path := range config.Changed(s.loaded, next) {
@@ -151,15 +151,16 @@ func (s *server) reload() {
 	}
 	if err := s.level.UnmarshalText([]byte(next.Config.Log.Level)); err != nil {
 		s.log.Error("reload refused, the old configuration stays in force", "error", err)
-		return
+		return false
 	}
 	// What needs a restart is compared with what is in force, also next time.
 	s.loaded.Config.Log.Level = next.Config.Log.Level
 	if len(restart) > 0 {
 		s.log.Warn("configuration reloaded, but some settings change with a restart only", "settings", restart)
-		return
+		return true
 	}
 	s.log.Info("configuration reloaded", "log_level", next.Config.Log.Level)
+	return true
 }
 
 // tell tells systemd, if it is there (Type=notify).

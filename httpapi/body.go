@@ -33,7 +33,7 @@ func (a *API) readBody(r *http.Request, limit int64) (*body, error) {
 		return nil, errTooLarge
 	}
 	b := &body{budget: a.bodies}
-	if err := b.read(r.Body, r.ContentLength, limit); err != nil {
+	if err := b.read(awaited{r.Body, connectionOf(r)}, r.ContentLength, limit); err != nil {
 		b.release()
 		return nil, err
 	}
@@ -97,6 +97,23 @@ func (b *body) read(from io.Reader, length, limit int64) error {
 	}
 	b.bytes = buf
 	return nil
+}
+
+// awaited is a body for which its client is waited for. Meanwhile the
+// connection may be displaced like an idle one: who sends a body byte by byte,
+// or not at all, keeps nobody out. One that arrives is always among the last.
+type awaited struct {
+	io.Reader
+	conn *connection // nil: none of ours
+}
+
+func (a awaited) Read(p []byte) (int, error) {
+	if a.conn == nil {
+		return a.Reader.Read(p)
+	}
+	a.conn.waits()
+	defer a.conn.works()
+	return a.Reader.Read(p)
 }
 
 // fill is io.ReadFull, but tells the body's end (io.EOF) from a body that broke

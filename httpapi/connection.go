@@ -26,8 +26,9 @@ type connection struct {
 	net.Conn
 	owner *connections
 	addr  netip.Addr
-	// idle is its turn in the row of those that wait for a request: the lower,
-	// the longer it has waited. It is 0 while a request is answered.
+	// idle is its turn in the row of those that wait for a request, or for more
+	// of its body: the lower, the longer it has waited. It is 0 while a request
+	// is answered.
 	idle atomic.Uint64
 
 	// The server's goroutine for this connection alone touches these.
@@ -60,6 +61,12 @@ func (c *connection) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
+
+// waits gives the connection its turn among those that wait for their client.
+func (c *connection) waits() { c.idle.Store(c.owner.turns.Add(1)) }
+
+// works takes it out of them.
+func (c *connection) works() { c.idle.Store(0) }
 
 // begin notes that a request's header was read.
 func (c *connection) begin() {

@@ -44,7 +44,7 @@ func newConnections(most, perAddress, maxHead int, explain func(cache.Code) []by
 // admit counts a new connection, or reports that there is no place for it.
 func (s *connections) admit(raw net.Conn) (*connection, bool) {
 	c := &connection{Conn: raw, owner: s, addr: addressOf(raw)}
-	c.idle.Store(s.turns.Add(1))
+	c.waits()
 	s.mu.Lock()
 	var victim *connection
 	switch {
@@ -146,14 +146,14 @@ func (s *connections) changed(raw net.Conn, state http.ConnState) {
 	}
 	switch state {
 	case http.StateActive:
-		c.idle.Store(0)
+		c.works()
 		c.begin()
 	case http.StateIdle:
 		// The server does not say that a connection is active again when a
 		// malformed request follows that it had read already.
 		c.unanswered = true
 		c.turnedAway.Store(false)
-		c.idle.Store(s.turns.Add(1))
+		c.waits()
 	case http.StateHijacked:
 		// Another node's link: the peers bound those.
 		c.release()

@@ -20,6 +20,7 @@ type metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 	unread   *prometheus.CounterVec
+	reloads  *prometheus.CounterVec
 }
 
 func newMetrics(a *API, version string) *metrics {
@@ -35,6 +36,12 @@ func newMetrics(a *API, version string) *metrics {
 	m.unread = auto.NewCounterVec(prometheus.CounterOpts{
 		Name: "kring_http_unread_requests_total", Help: "Connections turned away before a request could be read, by status.",
 	}, []string{"status"})
+	m.reloads = auto.NewCounterVec(prometheus.CounterOpts{
+		Name: "kring_config_reloads_total", Help: "Readings of the configuration while running, by result.",
+	}, []string{"result"})
+	for _, result := range []string{reloadAccepted, reloadRefused} {
+		m.reloads.WithLabelValues(result) // there from the start, at 0
+	}
 	auto.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "kring_http_requests_in_flight", Help: "Requests being answered, of those that are bounded.",
 	}, func() float64 { return float64(a.inFlight.Load()) })
@@ -59,6 +66,21 @@ func newMetrics(a *API, version string) *metrics {
 		newBookCollector(a), newPeerCollector(a), newPoolCollector(a),
 	)
 	return m
+}
+
+// What a reading of the configuration came to.
+const (
+	reloadAccepted = "accepted"
+	reloadRefused  = "refused"
+)
+
+// Reloaded counts a reading of the configuration in the running process.
+func (a *API) Reloaded(ok bool) {
+	result := reloadRefused
+	if ok {
+		result = reloadAccepted
+	}
+	a.metrics.reloads.WithLabelValues(result).Inc()
 }
 
 // routeMetrics are one route's, looked up once and not at each request.

@@ -222,6 +222,10 @@ func (n *Node) Addr() net.Addr { return n.listener.Addr() }
 // Config is the configuration the node runs with.
 func (n *Node) Config() Config { return n.cfg }
 
+// Reloaded counts a reading of the configuration in the running process, and
+// whether it was accepted.
+func (n *Node) Reloaded(ok bool) { n.api.Reloaded(ok) }
+
 // Peers is the node's view of its cluster.
 func (n *Node) Peers() *peers.Peers { return n.peers }
 

@@ -1,0 +1,33 @@
+package cache_test
+
+import (
+	"strings"
+	"testing"
+
+	"kring/cache"
+)
+
+// A jump of the wall clock makes nothing expire early or late, and nothing
+// live longer: what ages are counted from has a monotonic reading, which
+// time.Time.Sub prefers and a change of the clock does not touch. An origin's
+// Date or Last-Modified is never subtracted from it.
+func TestAgesAreOnTheMonotonicClock(t *testing.T) {
+	f := setup(t)
+	aged := cache.Unsaid
+	aged.Age = 7 * second
+	f.origin.set(0, saying(aged))
+	born := map[string]*cache.Entry{
+		"a load":        f.get(doc("loaded")).Entry,
+		"a hit":         f.get(doc("loaded")).Entry,
+		"a put":         f.put(kv("put"), "v").Entry,
+		"what was put":  f.get(kv("put")).Entry,
+		"nothing there": f.get(kv("missing")).Entry,
+	}
+	f.origin.set(0, missing)
+	born["a missing key"] = f.get(doc("missing")).Entry
+	for what, e := range born {
+		if !strings.Contains(e.Born.String(), " m=") {
+			t.Errorf("%s was born at %v, which moves with the wall clock", what, e.Born)
+		}
+	}
+}
