@@ -29,7 +29,7 @@ type Request struct {
 	ContentEncoding string
 	TTL             time.Duration
 	// IfMatch and IfNoneMatch are the entity tags (quoted, or "*") of a
-	// conditional put; empty means unconditional.
+	// conditional write; empty means unconditional.
 	IfMatch     []string
 	IfNoneMatch []string
 	// ID is a write's random id: the same through every retry of that write.

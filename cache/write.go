@@ -24,7 +24,15 @@ func (c *Cache) Put(ctx context.Context, req *Request) (Answer, error) {
 // Delete carries out a client's delete; it does not matter whether there is
 // anything to delete.
 func (c *Cache) Delete(ctx context.Context, key Key) error {
-	_, err := c.write(ctx, &Request{Op: OpDelete, Key: key})
+	return c.DeleteIf(ctx, &Request{Key: key})
+}
+
+// DeleteIf is Delete under req's IfMatch and IfNoneMatch, which the node that
+// acts for the key compares with what it has: else ErrPreconditionFailed.
+func (c *Cache) DeleteIf(ctx context.Context, req *Request) error {
+	del := *req
+	del.Op = OpDelete
+	_, err := c.write(ctx, &del)
 	return err
 }
 
@@ -117,7 +125,7 @@ func (c *Cache) apply(g *group, req *Request, term uint64) (Answer, error) {
 	if old.state(time.Now()) == dead || old.Negative {
 		old = nil
 	}
-	if req.Op == OpPut && !req.met(old) {
+	if !req.met(old) {
 		return Answer{Node: c.node}, ErrPreconditionFailed
 	}
 	s.fenceLocked(req.Key)
@@ -159,7 +167,7 @@ func (g *group) dated(req *Request) *Entry {
 	return e
 }
 
-// met reports whether a put's conditions hold for what is there, nil for
+// met reports whether a write's conditions hold for what is there, nil for
 // nothing: If-Match compares strongly, If-None-Match weakly (RFC 9110 §13.1).
 func (req *Request) met(old *Entry) bool {
 	if len(req.IfMatch) > 0 && !listed(req.IfMatch, old, false) {

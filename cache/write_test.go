@@ -71,7 +71,7 @@ func TestWriteForgetsErrors(t *testing.T) {
 	})
 }
 
-func TestConditionalPut(t *testing.T) {
+func TestConditionalWrites(t *testing.T) {
 	one := cache.ContentETag([]byte("one"), "")
 	none := `"none"`
 	rows := []struct {
@@ -111,6 +111,17 @@ func TestConditionalPut(t *testing.T) {
 				}
 				if g := f.get(kv("k")); string(g.Entry.Value) != want {
 					t.Errorf("%q, want %q", g.Entry.Value, want)
+				}
+				f.remove(kv("k"))
+				if row.there {
+					f.put(kv("k"), "one")
+				}
+				err = f.DeleteIf(t.Context(), &cache.Request{Key: kv("k"), IfMatch: row.ifMatch, IfNoneMatch: row.ifNoneMatch})
+				if met := err == nil; met != row.met || !met && !errors.Is(err, cache.ErrPreconditionFailed) {
+					t.Errorf("delete: %v", err)
+				}
+				if g := f.get(kv("k")); g.Entry.Negative != (row.met || !row.there) {
+					t.Errorf("after the delete: %+v", g.Entry)
 				}
 			})
 		})

@@ -3,14 +3,15 @@ package httpapi
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/gin-gonic/gin"
 
@@ -55,6 +56,9 @@ func (a *API) batch(c *gin.Context, key cache.Key) error {
 		if err := a.auth.may(c, roleWrite, key.Group); err != nil {
 			return err
 		}
+		if err := unconditional(r.Header); err != nil {
+			return err
+		}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), a.limits.RequestTimeout)
 	if req.del {
@@ -67,7 +71,8 @@ func (a *API) batch(c *gin.Context, key cache.Key) error {
 
 func (a *API) answerBatch(ctx context.Context, c *gin.Context, group string, req batchRequest) error {
 	var enc batchEncoder = &jsonBatch{}
-	if strings.Contains(c.Request.Header.Get("Accept"), batchMediaType) {
+	accept := c.Request.Header["Accept"]
+	if q := weight(accept, batchMediaType); q > 0 && q >= weight(accept, "application/json") {
 		enc = &binaryBatch{}
 	}
 	h := c.Writer.Header()
@@ -190,6 +195,9 @@ func (j *jsonBatch) entry(out *bytes.Buffer, b batchEntry) {
 	}
 	j.some = true
 	e := jsonEntry{Key: b.key, Status: b.status, Code: b.code}
+	if !utf8.ValidString(b.key) {
+		e.KeyBase64 = base64.StdEncoding.EncodeToString([]byte(b.key))
+	}
 	if b.entry != nil {
 		e.describe(b.entry, b.age)
 	}
@@ -206,26 +214,14 @@ func decodeJSONBatch(body []byte, maxKeys int) (batchRequest, error) {
 	if err := exactJSON(body); err != nil {
 		return batchRequest{}, err
 	}
-	var in struct {
-		Keys   []*string `json:"keys"`
-		Delete []*string `json:"delete"`
+	name, list, err := onlyMember(body)
+	if err != nil {
+		return batchRequest{}, err
 	}
-	dec := json.NewDecoder(bytes.NewReader(body))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&in); err != nil {
-		return batchRequest{}, errBadRequest.With(`the body is not {"keys":[…]} or {"delete":[…]}`).Because(err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return batchRequest{}, errBadRequest.With("something follows the JSON object")
-	}
-	if (in.Keys == nil) == (in.Delete == nil) {
+	if list == nil {
 		return batchRequest{}, errBadRequest.With("one of keys and delete is wanted")
 	}
-	req := batchRequest{del: in.Delete != nil}
-	list := in.Keys
-	if req.del {
-		list = in.Delete
-	}
+	req := batchRequest{del: name == "delete"}
 	if len(list) > maxKeys {
 		return batchRequest{}, tooManyKeys(maxKeys)
 	}

@@ -1,7 +1,11 @@
 package httpapi
 
 import (
+	"bytes"
 	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
 	"strconv"
 	"unicode/utf8"
 
@@ -32,6 +36,40 @@ func (e *jsonEntry) describe(entry *cache.Entry, age int64) {
 	}
 	s := base64.StdEncoding.EncodeToString(entry.Value)
 	e.ValueBase64 = &s
+}
+
+// onlyMember reads the object that a batch is: its one member, by the very
+// name. Package json would take KEYS for keys, and the last of two.
+func onlyMember(body []byte) (name string, list []*string, err error) {
+	bad := errBadRequest.With(`the body is not {"keys":[…]} or {"delete":[…]}`)
+	dec := json.NewDecoder(bytes.NewReader(body))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return "", nil, bad.Because(err)
+	}
+	for dec.More() {
+		t, err := dec.Token()
+		if err != nil {
+			return "", nil, bad.Because(err)
+		}
+		switch member, _ := t.(string); {
+		case member != "keys" && member != "delete":
+			return "", nil, bad
+		case name != "":
+			return "", nil, errBadRequest.With("keys and delete may be there once, and not both")
+		default:
+			name = member
+		}
+		if err := dec.Decode(&list); err != nil {
+			return "", nil, bad.Because(err)
+		}
+	}
+	if _, err := dec.Token(); err != nil {
+		return "", nil, bad.Because(err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return "", nil, errBadRequest.With("something follows the JSON object")
+	}
+	return name, list, nil
 }
 
 // exactJSON refuses what package json would silently replace by U+FFFD, so

@@ -3,6 +3,8 @@ package httpapi
 import (
 	"net/http"
 	"strings"
+
+	"kring/cache"
 )
 
 // noneMatch reports whether an If-None-Match of a GET names etag: then the
@@ -31,7 +33,38 @@ func noneMatch(header http.Header, etag string) bool {
 	return false
 }
 
-// entityTags parses the If-Match or If-None-Match of a PUT. Here a list that
+// conditions reads those of a write into req. A date cannot be compared: what
+// is PUT has none. RFC 9110 §13.1.4 would have it ignored then, but whoever
+// sends If-Unmodified-Since counts on the write's not happening; it is ignored
+// beside an If-Match, as §13.1.4 says, and If-Modified-Since always is (§13.1.3).
+func conditions(header http.Header, req *cache.Request) (err error) {
+	if req.IfMatch, err = entityTags(header, "If-Match"); err != nil {
+		return err
+	}
+	if req.IfNoneMatch, err = entityTags(header, "If-None-Match"); err != nil {
+		return err
+	}
+	for i, tag := range req.IfNoneMatch { // compared weakly (RFC 9110 §13.1.2)
+		req.IfNoneMatch[i] = strongTag(tag)
+	}
+	if len(req.IfMatch) == 0 && len(header["If-Unmodified-Since"]) > 0 {
+		return errBadRequest.With("If-Unmodified-Since cannot be compared, use If-Match")
+	}
+	return nil
+}
+
+// unconditional refuses the conditions of a write of many keys: they would
+// have to hold for each, and in one step.
+func unconditional(header http.Header) error {
+	for _, name := range []string{"If-Match", "If-None-Match", "If-Unmodified-Since"} {
+		if len(header[name]) > 0 {
+			return errBadRequest.With(name + " is for a write of one key")
+		}
+	}
+	return nil
+}
+
+// entityTags parses the If-Match or If-None-Match of a write. Here a list that
 // cannot be parsed is an error: a write must not ignore its condition.
 func entityTags(header http.Header, name string) ([]string, error) {
 	lines := header[name]

@@ -171,7 +171,7 @@ func (a *API) fail(c *gin.Context, err error) {
 	if errors.As(err, &unconfirmed) {
 		p.Unconfirmed = unconfirmed.Nodes
 	}
-	body, contentType := p.render(c.Request.Header.Get("Accept"))
+	body, contentType := p.render(c.Request.Header["Accept"])
 	h.Set("Content-Type", contentType)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	c.Writer.WriteHeader(f.status)
@@ -185,8 +185,8 @@ func (a *API) logInternal(c *gin.Context, err error) {
 }
 
 // render writes the problem as the client can read it.
-func (p *problem) render(accept string) (body []byte, contentType string) {
-	if strings.Contains(accept, "text/plain") && !strings.Contains(accept, "json") {
+func (p *problem) render(accept []string) (body []byte, contentType string) {
+	if text := weight(accept, "text/plain"); text > weight(accept, "application/problem+json", "application/json") {
 		line := strconv.Itoa(p.Status) + " " + p.Type[len("/problems/"):] + ": " + p.Title
 		if p.Detail != "" {
 			line += ": " + p.Detail

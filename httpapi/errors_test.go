@@ -79,8 +79,10 @@ func TestProblemAsText(t *testing.T) {
 	for accept, text := range map[string]bool{
 		"": false, "*/*": false, "text/html, */*": false, "text/plain": true, "text/plain;q=0.5, */*;q=0.1": true,
 		"application/json, text/plain": false, "application/problem+json": false,
+		"text/plain;q=0": false, "text/plain;q=0.0, */*": false, "text/plain, application/json;q=0": true, "TEXT/PLAIN": true,
+		"text/plain;q=0.9, application/problem+json": false, "text/plain;q=2": false, "text/plainer": false,
 	} {
-		body, contentType := p.render(accept)
+		body, contentType := p.render([]string{"text/html", accept})
 		if text {
 			if want := "400 bad-key: Title: two lines\n"; string(body) != want || contentType != "text/plain; charset=utf-8" {
 				t.Errorf("%s: %q %q", accept, contentType, body)

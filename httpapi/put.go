@@ -2,9 +2,12 @@ package httpapi
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -21,32 +24,16 @@ func (a *API) put(c *gin.Context, key cache.Key) error {
 	if err := a.cache.CheckKey(key); err != nil {
 		return err
 	}
-	req := &cache.Request{
-		Op: cache.OpPut, Key: key, ID: rand.Uint64() | 1,
-		ContentType:     r.Header.Get("Content-Type"),
-		ContentEncoding: r.Header.Get("Content-Encoding"),
-	}
-	if len(req.ContentType) > maxContentType || len(req.ContentEncoding) > maxContentType {
-		return errBadRequest.With("Content-Type or Content-Encoding is too long")
-	}
-	if req.ContentType == "" {
-		req.ContentType = "application/octet-stream"
-	}
-	if r.Header.Get("Content-Range") != "" {
-		return errBadRequest.With("a PUT replaces the whole value")
+	req := &cache.Request{Op: cache.OpPut, Key: key, ID: rand.Uint64() | 1}
+	if err := readDescription(r.Header, req); err != nil {
+		return err
 	}
 	var err error
 	if req.TTL, err = queryTTL(r.URL.RawQuery); err != nil {
 		return err
 	}
-	if req.IfMatch, err = entityTags(r.Header, "If-Match"); err != nil {
+	if err := conditions(r.Header, req); err != nil {
 		return err
-	}
-	if req.IfNoneMatch, err = entityTags(r.Header, "If-None-Match"); err != nil {
-		return err
-	}
-	for i, tag := range req.IfNoneMatch { // compared weakly (RFC 9110 §13.1.2)
-		req.IfNoneMatch[i] = strongTag(tag)
 	}
 	value, err := a.readBody(r, a.maxValue)
 	if err != nil {
@@ -73,6 +60,26 @@ func (a *API) put(c *gin.Context, key cache.Key) error {
 	return a.done(c, http.StatusNoContent)
 }
 
+// readDescription reads what a PUT's header says of the value.
+func readDescription(header http.Header, req *cache.Request) error {
+	if len(header["Content-Type"]) > 1 {
+		return errBadRequest.With("Content-Type is given twice")
+	}
+	req.ContentType = header.Get("Content-Type")
+	// A list, which may stand in several fields (RFC 9110 §8.4, §5.3).
+	req.ContentEncoding = strings.Join(header["Content-Encoding"], ", ")
+	if len(req.ContentType) > maxContentType || len(req.ContentEncoding) > maxContentType {
+		return errBadRequest.With("Content-Type or Content-Encoding is too long")
+	}
+	if req.ContentType == "" {
+		req.ContentType = "application/octet-stream"
+	}
+	if header.Get("Content-Range") != "" {
+		return errBadRequest.With("a PUT replaces the whole value")
+	}
+	return nil
+}
+
 // writeContext is that of a write that has been read: it ends at its time, and
 // not with the client's sending side. Package http takes the two for one, but
 // who has said all it had to may well wait for the answer; and what becomes of
@@ -83,9 +90,20 @@ func (a *API) writeContext(r *http.Request) (context.Context, context.CancelFunc
 
 // delete answers DELETE of a key.
 func (a *API) delete(c *gin.Context, key cache.Key) error {
+	r := c.Request
+	if err := a.cache.CheckKey(key); err != nil {
+		return err
+	}
+	if err := checkQuery(r.URL.RawQuery); err != nil {
+		return err
+	}
+	req := &cache.Request{Op: cache.OpDelete, Key: key}
+	if err := conditions(r.Header, req); err != nil {
+		return err
+	}
 	ctx, cancel := a.writeContext(c.Request)
 	defer cancel()
-	if err := a.cache.Delete(ctx, key); err != nil {
+	if err := a.cache.DeleteIf(ctx, req); err != nil {
 		return err
 	}
 	return a.done(c, http.StatusNoContent)
@@ -93,6 +111,12 @@ func (a *API) delete(c *gin.Context, key cache.Key) error {
 
 // purge answers DELETE of a group.
 func (a *API) purge(c *gin.Context, key cache.Key) error {
+	if err := checkQuery(c.Request.URL.RawQuery); err != nil {
+		return err
+	}
+	if err := unconditional(c.Request.Header); err != nil {
+		return err
+	}
 	ctx, cancel := a.writeContext(c.Request)
 	defer cancel()
 	if err := a.cache.Purge(ctx, key.Group); err != nil {
@@ -115,14 +139,14 @@ func queryTTL(query string) (time.Duration, error) {
 	if query == "" {
 		return 0, nil
 	}
+	if err := checkQuery(query, "ttl"); err != nil {
+		return 0, err
+	}
 	values, err := url.ParseQuery(query)
 	if err != nil {
 		return 0, errBadRequest.With("the query cannot be parsed")
 	}
-	ttl, ok := values["ttl"]
-	if !ok {
-		return 0, nil
-	}
+	ttl := values["ttl"]
 	if len(ttl) > 1 {
 		return 0, cache.ErrBadTTL.With("ttl is given twice")
 	}
@@ -131,4 +155,19 @@ func queryTTL(query string) (time.Duration, error) {
 		return 0, cache.ErrBadTTL.With("ttl is a duration above zero, such as 30s or 1h30m")
 	}
 	return d, nil
+}
+
+// checkQuery refuses a write with a parameter that nobody knows. It is a slip,
+// ?tll=30s, or belongs to the key, whose ? was to be escaped: to go on would
+// write what was not meant, or where it was not.
+func checkQuery(query string, known ...string) error {
+	for query != "" {
+		var one string
+		one, query, _ = strings.Cut(query, "&")
+		name, _, _ := strings.Cut(one, "=")
+		if !slices.Contains(known, name) {
+			return errBadRequest.With(fmt.Sprintf("unknown query parameter %+.40q (a ? in a key is %%3F)", name))
+		}
+	}
+	return nil
 }

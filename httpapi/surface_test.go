@@ -101,6 +101,18 @@ func TestBatchInBinary(t *testing.T) {
 	if len(rest) > 0 {
 		t.Errorf("something follows: %q", rest)
 	}
+	for accept, binary := range map[string]bool{
+		mediaType: true, "application/json, " + mediaType: true, mediaType + ";q=0.5, */*": true, mediaType + ";q=0": false,
+		mediaType + ";q=0.5, application/json": false, "*/*": false, mediaType + "er": false,
+	} {
+		got := s.raw(t, request("POST /v1/batch/kv", []string{"Content-Type: " + mediaType, "Accept: " + accept}, frame(1, "\xff")))
+		if is := got.Header.Get("Content-Type") == mediaType; is != binary {
+			t.Errorf("Accept %q: %s", accept, got.Header.Get("Content-Type"))
+		}
+		if !binary && !strings.Contains(got.body, `"key_base64":"/w=="`) {
+			t.Errorf("a key that is no UTF-8 cannot be told from %s", got.body)
+		}
+	}
 	if got := ask(frame(2, "a")); got.StatusCode != 200 {
 		t.Errorf("delete: %d %q", got.StatusCode, got.body)
 	}

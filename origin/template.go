@@ -84,7 +84,7 @@ func parseTemplate(s string) (*template, error) {
 	if t.pathAfter, err = url.PathUnescape(pathAfter); err != nil {
 		return bad(err.Error())
 	}
-	if t.inQuery && hasDotSegment(t.pathBefore) || !t.inQuery && hasDotSegment(t.pathBefore+"k"+t.pathAfter) {
+	if t.inQuery && hasDotSegment(t.pathBefore, true) || !t.inQuery && hasDotSegment(t.pathBefore+"k"+t.pathAfter, true) {
 		return bad(`must not have "." or ".." as a segment`)
 	}
 	return t, nil
@@ -110,17 +110,23 @@ func (t *template) target(key string) string {
 // check refuses a key that would make a dot segment of the path, as it is once
 // decoded: what a server that decodes and then cleans would take for another.
 func (t *template) check(key string) error {
-	if !t.inQuery && hasDotSegment(t.pathBefore+key+t.pathAfter) {
+	if !t.inQuery && hasDotSegment(t.pathBefore+key+t.pathAfter, t.keep[';']) {
 		return cache.ErrBadKey.With(`the group's origin cannot be asked for a key with "." or ".." as a segment`)
 	}
 	return nil
 }
 
-func hasDotSegment(path string) bool {
+// hasDotSegment looks at a decoded path. Where a semicolon in it was not
+// escaped, Java's servers cut off what follows it (RFC 3986 §3.3, parameters)
+// before they look for dots.
+func hasDotSegment(path string, parameters bool) bool {
 	if !strings.Contains(path, ".") {
 		return false
 	}
 	for s := range strings.SplitSeq(path, "/") {
+		if parameters {
+			s, _, _ = strings.Cut(s, ";")
+		}
 		if s == "." || s == ".." {
 			return true
 		}

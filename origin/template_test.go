@@ -80,6 +80,12 @@ func TestDotSegmentsAreRefused(t *testing.T) {
 		{"/d/{key}", "a/.", true},
 		{"/d/{+key}", "a/./b", true},
 		{"/d/{+key}", "/..", true},
+		{"/d/{+key}", "a/..;/b", true}, // as Tomcat and Jetty see it
+		{"/d/{+key}", "..;x=1/b", true},
+		{"/d/{+key}", ".;", true},
+		{"/d/{+key}", "a;../b", false},
+		{"/d/{key}", "..;x", false}, // is ..%3Bx, no parameter
+		{"/d/.{+key}", ".;x", true},
 		{"/d/.{key}", ".", true},
 		{"/d/.{key}", "", true},
 		{"/d/{key}.", ".", true},
@@ -107,7 +113,7 @@ func TestBadTemplates(t *testing.T) {
 	s := start(t, "/{key}", nil)
 	for _, path := range []string{
 		"", "docs/{key}", "/docs", "/{key}/{key}", "/{key}/{+key}", "/{ key}", "/{Key}", "/{id}", "/{key", "/key}", "/a b/{key}", "/{key}#f",
-		"/é/{key}", "/%zz/{key}", "/../{key}", "/{key}/..", "/%2e%2e/{key}", "/a\n{key}", "http://x/{key}", "/{{key}}", "/{key}?%",
+		"/é/{key}", "/%zz/{key}", "/../{key}", "/{key}/..", "/%2e%2e/{key}", "/..;/{key}", "/a\n{key}", "http://x/{key}", "/{{key}}", "/{key}?%",
 	} {
 		if _, err := s.origin.Group(path); err == nil || !strings.Contains(err.Error(), "path") {
 			t.Errorf("path %q: %v, want an error that names it", path, err)

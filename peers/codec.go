@@ -25,7 +25,11 @@ type request struct {
 	remaining time.Duration // until the caller's deadline; 0: it has none
 }
 
-const flagOnlyIfCached = 1
+// Flags of a request. A delete's conditions are there only if it has any.
+const (
+	flagOnlyIfCached = 1 << iota
+	flagConditional
+)
 
 // appendRequest appends the body of a call. A value of more than chunkLen
 // follows in chunks.
@@ -34,12 +38,19 @@ func appendRequest(b []byte, r *request) []byte {
 	if r.OnlyIfCached {
 		flags |= flagOnlyIfCached
 	}
+	if r.Op == cache.OpDelete && len(r.IfMatch)+len(r.IfNoneMatch) > 0 {
+		flags |= flagConditional
+	}
 	b = append(b, byte(r.Op), r.hop, flags)
 	b = appendDuration(b, r.remaining)
 	b = appendString(b, r.Key.Group)
 	b = appendString(b, r.Key.Key)
 	if r.Op == cache.OpPut || r.Op == cache.OpDelete {
 		b = binary.BigEndian.AppendUint64(b, r.ID)
+	}
+	if flags&flagConditional != 0 {
+		b = appendStrings(b, r.IfMatch)
+		b = appendStrings(b, r.IfNoneMatch)
 	}
 	if r.Op != cache.OpPut {
 		return b
@@ -66,6 +77,10 @@ func parseRequest(b []byte, maxValue int) (r request, total int, err error) {
 	case cache.OpGet, opPurge, opCopy:
 	case cache.OpDelete:
 		r.ID = d.uint64()
+		if flags&flagConditional != 0 {
+			r.IfMatch = d.strings()
+			r.IfNoneMatch = d.strings()
+		}
 	case cache.OpPut:
 		r.ID = d.uint64()
 		r.ContentType = d.string()
@@ -77,7 +92,7 @@ func parseRequest(b []byte, maxValue int) (r request, total int, err error) {
 	default:
 		d.fail("unknown operation")
 	}
-	if flags&^flagOnlyIfCached != 0 || r.hop < 1 || r.hop > 2 {
+	if flags&^(flagOnlyIfCached|flagConditional) != 0 || flags&flagConditional != 0 && r.Op != cache.OpDelete || r.hop < 1 || r.hop > 2 {
 		d.fail("unknown flag or hop")
 	}
 	return r, total, d.end()

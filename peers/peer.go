@@ -76,8 +76,11 @@ func (pe *peer) run(ctx context.Context) {
 			pe.refused(err)
 			wait := jitter(backoff)
 			backoff = min(2*backoff, maxBackoff)
-			if isRefusal(err) {
+			switch {
+			case isRefusal(err):
 				wait = maxBackoff // somebody has to change a configuration first
+			case isShortage(err):
+				wait, backoff = jitter(minBackoff), minBackoff // nobody is bothered by it
 			}
 			pe.pause(ctx, wait)
 			continue
@@ -110,11 +113,15 @@ func (pe *peer) pause(ctx context.Context, wait time.Duration) {
 // something of this machine's own.
 var shortages = []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL}
 
+func isShortage(err error) bool {
+	return slices.ContainsFunc(shortages, func(s error) bool { return errors.Is(err, s) })
+}
+
 // refused opens the circuit after an attempt to connect that failed. Where this
 // machine lacked what it takes, that says nothing of the member: only if it
 // lasts does the monitor, as whenever there is no link.
 func (pe *peer) refused(err error) {
-	if slices.ContainsFunc(shortages, func(s error) bool { return errors.Is(err, s) }) {
+	if isShortage(err) {
 		if pe.p.once("shortage") {
 			pe.p.log.Error("no descriptor or port left for a link", slog.String("peer", pe.id), slog.Any("error", err))
 		}

@@ -84,6 +84,7 @@ func TestRequestsCrossUnchanged(t *testing.T) {
 	for _, want := range []request{
 		{Request: cache.Request{Op: cache.OpGet, Key: key, OnlyIfCached: true}, hop: 1, remaining: time.Second},
 		{Request: cache.Request{Op: cache.OpDelete, Key: key, ID: 1 << 63}, hop: 2},
+		{Request: cache.Request{Op: cache.OpDelete, Key: key, ID: 5, IfMatch: []string{`"a"`, "*"}, IfNoneMatch: []string{`"b"`}}, hop: 1},
 		{Request: cache.Request{
 			Op: cache.OpPut, Key: key, Value: []byte("v"), ContentType: "t", ContentEncoding: "e",
 			TTL: time.Hour, IfMatch: []string{`"a"`, `"b"`}, IfNoneMatch: []string{"*"}, ID: 5,

@@ -1,0 +1,41 @@
+package httpapi
+
+import (
+	"strconv"
+	"strings"
+)
+
+// weight is the largest quality (RFC 9110 §12.4.2) that the lines of an Accept
+// header give to one of these media types by its name; 0 if they name none of
+// them, or want none. What they say of all types (*/*) names none.
+func weight(accept []string, mediaTypes ...string) float64 {
+	best := 0.0
+	for _, line := range accept {
+		for item := range strings.SplitSeq(line, ",") {
+			for _, t := range mediaTypes {
+				if mediaType(item) == t {
+					best = max(best, quality(item))
+				}
+			}
+		}
+	}
+	return best
+}
+
+// quality is the q of one item of an Accept header. One that cannot be read is
+// no wish.
+func quality(item string) float64 {
+	_, parameters, _ := strings.Cut(item, ";")
+	for p := range strings.SplitSeq(parameters, ";") {
+		name, value, _ := strings.Cut(p, "=")
+		if !strings.EqualFold(strings.TrimSpace(name), "q") {
+			continue
+		}
+		q, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+		if err != nil || !(q >= 0 && q <= 1) {
+			return 0
+		}
+		return q
+	}
+	return 1
+}
