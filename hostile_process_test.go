@@ -150,11 +150,11 @@ func TestFiveThousandIdleConnections(t *testing.T) {
 	}
 }
 
-// metric reads a metric without labels.
+// metric reads a metric, named with its labels.
 func metric(t *testing.T, p *process, name string) float64 {
 	t.Helper()
 	_, body := get(p.url + "/metrics")
-	m := regexp.MustCompile(`(?m)^` + name + ` (\S+)$`).FindStringSubmatch(body)
+	m := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(name) + ` (\S+)$`).FindStringSubmatch(body)
 	if m == nil {
 		t.Fatalf("%s has no metric %s", p.id, name)
 	}
