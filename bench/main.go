@@ -30,6 +30,7 @@ type bench struct {
 	duration    time.Duration // of a measurement
 	report      Report
 	quiet       bool
+	profiles    string // directory for Kring's CPU profiles; empty: none
 	atEnd       []func() error
 }
 
@@ -74,9 +75,10 @@ func run(ctx context.Context, args []string) (err error) {
 	flags := pflag.NewFlagSet("bench", pflag.ExitOnError)
 	flags.StringVar(&b.kring, "kring", "bin/kring", "the program to measure")
 	flags.StringVar(&b.dir, "dir", "bench/out/run", "for the servers' configurations and logs; made anew")
-	flags.IntVar(&b.rounds, "rounds", 5, "how often each contestant is measured")
-	flags.DurationVar(&b.duration, "duration", 1500*time.Millisecond, "of each measurement")
+	flags.IntVar(&b.rounds, "rounds", 7, "how often each contestant is measured")
+	flags.DurationVar(&b.duration, "duration", time.Second, "of each measurement")
 	flags.BoolVar(&b.quiet, "quiet", false, "no line for each measurement")
+	flags.StringVar(&b.profiles, "profiles", "", "existing directory for CPU profiles of Kring's nodes")
 	json := flags.String("json", "", "file for the results")
 	traces := flags.String("traces", "../shared/traces", "directory of the traces")
 	limit := flags.Duration("limit", 45*time.Minute, "the run ends after this time, whatever it has come to")

@@ -84,6 +84,10 @@ func (b *bench) measureOn(ctx context.Context, w work, name string, cpu int) (er
 		}
 	}
 	for i, l := range lanes {
+		cfg := drive.Config{Targets: l.targets, Connections: w.connections, Threads: threads, CPU: cpu}
+		if err := b.profile(ctx, l, cfg, name); err != nil {
+			return err
+		}
 		b.report.Results = append(b.report.Results, summary(name, l.name, samples[i]))
 	}
 	return nil

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Measures Kring beside its peers, all on 127.0.0.1, in some six minutes.
+# Measures Kring beside its peers, all on 127.0.0.1, in some ten minutes.
 #
-#   bench/run.sh [area…] [--json FILE] [--rounds N] [--duration D] [--traces DIR]
+#   bench/run.sh [area…] [--json FILE] [--rounds N] [--duration D] [--traces DIR] [--profiles DIR]
 #
 # Areas: hit, peer, batch, miss, trace; none named: all. Installs nginx and
-# varnish (Debian) when they are missing. Prints medians of at least five rounds
+# varnish (Debian) when they are missing. Prints medians of rounds
 # in which the contestants take turns, and ends everything that it started.
 # Figures are only worth something on a machine that does nothing else.
 set -euo pipefail

@@ -11,12 +11,12 @@ import (
 
 // newNetHTTP is the least that serves the store over HTTP: no router, no limits,
 // no metrics, and the value's type as the only header.
-func newNetHTTP(o Options) (http.Handler, func() error, error) {
+func newNetHTTP(o Options) (*server, error) {
 	c, err := newCache(o, nil)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return bare(func(w http.ResponseWriter, r *http.Request) {
 		key, ok := strings.CutPrefix(r.URL.Path, Prefix)
 		if !ok {
 			http.NotFound(w, r)
@@ -31,14 +31,14 @@ func newNetHTTP(o Options) (http.Handler, func() error, error) {
 		if _, err := w.Write(a.Entry.Value); err != nil {
 			panic(http.ErrAbortHandler) // the asker is gone
 		}
-	}), c.Close, nil
+	}, c.Close), nil
 }
 
 // newGin is the same behind one Gin route without middleware.
-func newGin(o Options) (http.Handler, func() error, error) {
+func newGin(o Options) (*server, error) {
 	c, err := newCache(o, nil)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	gin.SetMode(gin.ReleaseMode)
 	e := gin.New()
@@ -51,5 +51,5 @@ func newGin(o Options) (http.Handler, func() error, error) {
 		}
 		g.Data(http.StatusOK, a.Entry.ContentType, a.Entry.Value)
 	})
-	return e, c.Close, nil
+	return bare(e.ServeHTTP, c.Close), nil
 }

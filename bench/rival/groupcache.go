@@ -15,12 +15,12 @@ const headerOwner = "Bench-Owner"
 // newDefaultGroupcache calls its peers as groupcache does unless it is told
 // otherwise: with http.DefaultTransport, which keeps two idle connections for
 // each host.
-func newDefaultGroupcache(o Options) (http.Handler, func() error, error) {
+func newDefaultGroupcache(o Options) (*server, error) {
 	return newGroupcache(o, nil)
 }
 
 // newTunedGroupcache keeps the connections to its peers.
-func newTunedGroupcache(o Options) (http.Handler, func() error, error) {
+func newTunedGroupcache(o Options) (*server, error) {
 	t := tunedTransport()
 	return newGroupcache(o, func(context.Context) http.RoundTripper { return t })
 }
@@ -30,7 +30,7 @@ func newTunedGroupcache(o Options) (http.Handler, func() error, error) {
 // for other nodes' keys, in which groupcache would keep every tenth answer: it
 // has room for all of them here, and the call between nodes, which is to be
 // measured, would hardly ever be made.
-func newGroupcache(o Options, transport func(context.Context) http.RoundTripper) (http.Handler, func() error, error) {
+func newGroupcache(o Options, transport func(context.Context) http.RoundTripper) (*server, error) {
 	self := "http://" + o.Listen
 	pool := groupcache.NewHTTPPoolOpts(self, nil)
 	pool.Transport = transport
@@ -51,7 +51,7 @@ func newGroupcache(o Options, transport func(context.Context) http.RoundTripper)
 			}
 			return dest.SetBytes(value)
 		}))
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return bare(func(w http.ResponseWriter, r *http.Request) {
 		key, ok := strings.CutPrefix(r.URL.Path, Prefix)
 		if !ok {
 			pool.ServeHTTP(w, r)
@@ -78,5 +78,5 @@ func newGroupcache(o Options, transport func(context.Context) http.RoundTripper)
 		if _, err := w.Write(value); err != nil {
 			panic(http.ErrAbortHandler) // the asker is gone
 		}
-	}), nothing, nil
+	}, nil), nil
 }

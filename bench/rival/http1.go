@@ -51,12 +51,12 @@ type http1Router struct {
 	client *http.Client
 }
 
-// newHTTP1Node is Kring's node in all but the call between the nodes: its API,
-// its cache, its ring.
-func newHTTP1Node(o Options) (http.Handler, func() error, error) {
+// newHTTP1Node is Kring's node in all but the call between the nodes: its
+// server and listener with their limits, its API, its cache, its ring.
+func newHTTP1Node(o Options) (*server, error) {
 	number, err := o.number()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	router := &http1Router{
 		self: nodeName(number), ring: consistenthash.New(peers.DefaultConfig().VirtualNodes, nil),
@@ -68,12 +68,12 @@ func newHTTP1Node(o Options) (http.Handler, func() error, error) {
 	}
 	c, err := newCache(o, router)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	// The API wants to know its peers; it shows them to operators.
 	alone, err := peers.New(peers.Options{Self: peers.Member{ID: router.self, URL: "http://" + o.Listen}, Config: peers.DefaultConfig()})
 	if err != nil {
-		return nil, nil, errors.Join(err, c.Close())
+		return nil, errors.Join(err, c.Close())
 	}
 	alone.Start(c)
 	api, err := httpapi.New(httpapi.Options{
@@ -82,16 +82,18 @@ func newHTTP1Node(o Options) (http.Handler, func() error, error) {
 	})
 	stop := func() error { return errors.Join(alone.Close(), c.Close()) }
 	if err != nil {
-		return nil, nil, errors.Join(err, stop())
+		return nil, errors.Join(err, stop())
 	}
 	front, calls := api.Handler(), serveCalls(c)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	node := api.Server()
+	node.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, callPath) {
 			calls(w, r)
 			return
 		}
 		front.ServeHTTP(w, r)
-	}), stop, nil
+	})
+	return &server{Server: node, listener: api.Listener, stop: stop}, nil
 }
 
 func (t *http1Router) Acts(key string) (uint64, bool) { return 0, t.ring.Get(key) == t.self }

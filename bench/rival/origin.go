@@ -24,9 +24,9 @@ func ValueSize(key string, least int) int {
 }
 
 // newOrigin answers every path with the value of what follows its last slash.
-func newOrigin(o Options) (http.Handler, func() error, error) {
+func newOrigin(o Options) (*server, error) {
 	text := bytes.Repeat([]byte("Kring is Frisian and Dutch for ring. "), (o.ValueBytes+spread)/37+1)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return bare(func(w http.ResponseWriter, r *http.Request) {
 		key := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
 		n := ValueSize(key, o.ValueBytes)
 		h := w.Header()
@@ -36,7 +36,7 @@ func newOrigin(o Options) (http.Handler, func() error, error) {
 		if _, err := w.Write(text[:n]); err != nil {
 			panic(http.ErrAbortHandler) // the asker is gone
 		}
-	}), nothing, nil
+	}, nil), nil
 }
 
 // source loads from the origin for the servers that have no loader themselves.

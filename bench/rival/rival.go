@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"time"
 )
 
 // Group is the name of the group that all contestants serve, and Prefix what
@@ -31,9 +30,21 @@ type Options struct {
 	ValueBytes int
 }
 
-// builders make the handler of each kind of server. What it returns besides is
-// called at the end.
-var builders = map[string]func(Options) (http.Handler, func() error, error){
+// server is what a builder makes.
+type server struct {
+	*http.Server
+	// listener wraps what the server listens on; nil: not at all.
+	listener func(net.Listener) net.Listener
+	stop     func() error // called at the end; may be nil
+}
+
+// bare is a server with nothing but a handler: no time-outs, no limits.
+func bare(h http.HandlerFunc, stop func() error) *server {
+	return &server{Server: &http.Server{Handler: h}, stop: stop}
+}
+
+// builders make each kind of server.
+var builders = map[string]func(Options) (*server, error){
 	"origin":             newOrigin,
 	"net/http":           newNetHTTP,
 	"gin":                newGin,
@@ -58,24 +69,28 @@ func Serve(ctx context.Context, o Options) (err error) {
 	if build == nil {
 		return fmt.Errorf("serve %q: must be one of %q", o.Kind, Kinds())
 	}
-	handler, stop, err := build(o)
+	s, err := build(o)
 	if err != nil {
 		return fmt.Errorf("serve %s: %w", o.Kind, err)
 	}
-	defer func() { err = errors.Join(err, stop()) }()
+	if s.stop != nil {
+		defer func() { err = errors.Join(err, s.stop()) }()
+	}
 	listener, err := net.Listen("tcp", o.Listen)
 	if err != nil {
 		return fmt.Errorf("serve %s: %w", o.Kind, err)
 	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	if s.listener != nil {
+		listener = s.listener(listener)
+	}
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
+	go func() { served <- s.Serve(listener) }()
 	select {
 	case err := <-served:
 		return err
 	case <-ctx.Done():
 	}
-	err = server.Close()
+	err = s.Close()
 	return errors.Join(err, ignoreClosed(<-served))
 }
 
@@ -96,9 +111,6 @@ func (o *Options) number() (int, error) {
 }
 
 func nodeName(number int) string { return fmt.Sprintf("kring-%d", number) }
-
-// nothing is what there is to do at the end of a server that has only a handler.
-func nothing() error { return nil }
 
 // budget is the memory for values.
 func (o *Options) budget() int64 { return cmp.Or(o.MaxBytes, 64<<20) }
