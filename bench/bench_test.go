@@ -174,6 +174,20 @@ func TestKringsTemplate(t *testing.T) {
 	}
 }
 
+// Each node of each contestant has keys, and every key one node.
+func TestOwnership(t *testing.T) {
+	for _, name := range []string{kring, http1Peers, groupcached, gcDefault} {
+		owner := ownership(&team{name: name, addrs: []string{"127.0.0.1:9001", "127.0.0.1:9002", "127.0.0.1:9003"}})
+		keys := map[int]int{}
+		for i := range keyCount {
+			keys[owner(keyNumber(i))]++
+		}
+		if len(keys) != 3 || keys[0] == 0 || keys[1] == 0 || keys[2] == 0 {
+			t.Errorf("%s: keys by node: %v", name, keys)
+		}
+	}
+}
+
 func TestBinaryBatch(t *testing.T) {
 	body, err := encodeBinary([]string{"a", "bc"})
 	if err != nil || string(body) != "\x01\x01\x00\x00\x00\x02\x00\x00\x00\x01a\x00\x00\x00\x02bc" {

@@ -41,7 +41,6 @@ const (
 
 // team is a contestant that runs: its servers, and where they are asked.
 type team struct {
-	atEnd func() // may be nil
 	name  string
 	procs []*process
 	addrs []string

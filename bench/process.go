@@ -72,9 +72,14 @@ func (s *stage) cores() int {
 func (s *stage) folder(name string) (string, error) {
 	s.mu.Lock()
 	s.names++
-	dir := filepath.Join(s.dir, fmt.Sprintf("%02d-%s", s.names, strings.ReplaceAll(name, "/", "-")))
+	dir := filepath.Join(s.dir, fmt.Sprintf("%02d-%s", s.names, fileName(name)))
 	s.mu.Unlock()
 	return dir, os.MkdirAll(dir, 0o755)
+}
+
+// fileName is a name as a part of a path.
+func fileName(name string) string {
+	return strings.NewReplacer(",", "", " ", "-", "/", "-").Replace(name)
 }
 
 // start runs a server that stays in the foreground. The kernel ends it should

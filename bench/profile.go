@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -42,6 +41,5 @@ func (b *bench) profileNode(ctx context.Context, addr, name string) error {
 	if err != nil {
 		return fmt.Errorf("profile: %w", err)
 	}
-	name = strings.NewReplacer(",", "", " ", "-", "/", "-").Replace(name)
-	return os.WriteFile(filepath.Join(b.profiles, name+".pprof"), a.body, 0o644)
+	return os.WriteFile(filepath.Join(b.profiles, fileName(name)+".pprof"), a.body, 0o644)
 }

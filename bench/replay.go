@@ -69,7 +69,7 @@ type loaded struct {
 }
 
 func (b *bench) replayFile(ctx context.Context, work, file string) (err error) {
-	s := newStage(b.dir, -1)
+	s := newStage(filepath.Join(b.dir, fileName(work)), -1)
 	defer func() { err = errors.Join(err, s.close()) }()
 	origin, t, err := b.launchForTrace(ctx, s)
 	if err != nil {

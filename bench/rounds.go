@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"time"
@@ -37,10 +38,11 @@ func (b *bench) measure(ctx context.Context, w work) error {
 }
 
 func (b *bench) measureOn(ctx context.Context, w work, name string, cpu int) (err error) {
-	s := newStage(b.dir, cpu)
+	dir := filepath.Join(b.dir, fileName(name))
+	s := newStage(dir, cpu)
 	defer func() { err = errors.Join(err, s.close()) }()
 	// The origin is not measured: it has no place on the one core.
-	open := newStage(b.dir, -1)
+	open := newStage(dir, -1)
 	defer func() { err = errors.Join(err, open.close()) }()
 	origin, err := b.launchOrigin(ctx, open, w.valueBytes)
 	if err != nil {
@@ -53,9 +55,6 @@ func (b *bench) measureOn(ctx context.Context, w work, name string, cpu int) (er
 			return err
 		}
 		more, err := w.lanes(ctx, &w, t)
-		if t.atEnd != nil {
-			defer t.atEnd()
-		}
 		if err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	gcring "github.com/golang/groupcache/consistenthash"
@@ -114,13 +115,12 @@ func ownership(t *team) func(key string) int {
 	switch t.name {
 	case kring, http1Peers:
 		ring := consistenthash.New(512, nil)
+		numbers := map[string]int{}
 		for i := range t.addrs {
 			ring.Add(nodeName(i))
+			numbers[nodeName(i)] = i
 		}
-		return func(key string) int {
-			owner := ring.Get(key)
-			return slices.IndexFunc(t.addrs, func(addr string) bool { return nodeName(slices.Index(t.addrs, addr)) == owner })
-		}
+		return func(key string) int { return numbers[ring.Get(key)] }
 	case groupcached, gcDefault:
 		ring := gcring.New(50, nil)
 		for _, addr := range t.addrs {
@@ -142,7 +142,8 @@ func checkOwners(ctx context.Context, t *team, entry int, requests []drive.Reque
 			return err
 		}
 		h := answer.header
-		if h.Get("Bench-Owner") == "self" || t.name != nginxX3 && h.Get("Bench-Owner") == "" && h.Get("Kring-Owner") == nodeName(entry) {
+		self := h.Get("Bench-Owner") == "self" || h.Get("Kring-Owner") != "" && h.Get("Kring-Owner") == h.Get("Kring-Node")
+		if self {
 			return fmt.Errorf("%s has %s itself; only keys of other nodes should be asked for", t.addrs[entry], path)
 		}
 	}
@@ -152,21 +153,12 @@ func checkOwners(ctx context.Context, t *team, entry int, requests []drive.Reque
 // missLanes ask for keys that nobody has asked for before. What the origin uses
 // is nobody's.
 func missLanes(_ context.Context, w *work, t *team) ([]lane, error) {
-	next := make(chan drive.Request, 4096)
-	stop := make(chan struct{})
-	go func() {
-		for i := 0; ; i++ {
-			select {
-			case next <- w.get(t.addrs[0], fmt.Sprintf("new-%09d", i)):
-			case <-stop:
-				return
-			}
-		}
-	}()
-	t.atEnd = func() { close(stop) }
-	return []lane{{name: t.name, team: t, keys: 1, targets: []drive.Target{{
-		Addr: t.addrs[0], Next: func() *drive.Request { r := <-next; return &r },
-	}}}}, nil
+	var asked atomic.Int64
+	next := func() *drive.Request {
+		r := w.get(t.addrs[0], fmt.Sprintf("new-%09d", asked.Add(1)))
+		return &r
+	}
+	return []lane{{name: t.name, team: t, keys: 1, targets: []drive.Target{{Addr: t.addrs[0], Next: next}}}}, nil
 }
 
 // warm asks for every key at every node, so that all is in memory.
@@ -175,15 +167,12 @@ func (w *work) warm(ctx context.Context, l lane, threads, cpu int) error {
 		if t.Next != nil {
 			continue
 		}
-		order := make(chan *drive.Request, len(t.Requests))
-		for i := range t.Requests {
-			order <- &t.Requests[i]
-		}
+		var asked atomic.Int64
+		next := func() *drive.Request { return &t.Requests[int(asked.Add(1)-1)%len(t.Requests)] }
 		const connections = 8
-		each := len(t.Requests) / connections
 		r, err := drive.Run(ctx, drive.Config{
-			Targets:     []drive.Target{{Addr: t.Addr, Next: func() *drive.Request { return <-order }}},
-			Connections: connections, Threads: threads, CPU: cpu, Duration: time.Minute, Count: each,
+			Targets: []drive.Target{{Addr: t.Addr, Next: next}}, Connections: connections, Threads: threads, CPU: cpu,
+			Duration: time.Minute, Count: (len(t.Requests) + connections - 1) / connections,
 		})
 		if err == nil {
 			err = r.Sample
