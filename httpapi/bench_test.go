@@ -37,7 +37,7 @@ func (s *script) Read(p []byte) (int, error) {
 
 func (s *script) Write(p []byte) (int, error) { return len(p), nil }
 func (s *script) Close() error                { close(s.closed); return nil }
-func (s *script) LocalAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
+func (s *script) LocalAddr() net.Addr         { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
 
 func (s *script) RemoteAddr() net.Addr             { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 2} }
 func (s *script) SetDeadline(time.Time) error      { return nil }
