@@ -26,6 +26,7 @@ if ! flock -n 9; then
 	echo "run.sh: the bench is running already" >&2
 	exit 1
 fi
+rm -rf /dev/shm/kring-bench-* # of a run that was killed
 
 go build -buildvcs=false -tags nomsgpack -o bench/out/kring .
 go build -buildvcs=false -tags nomsgpack -o bench/out/bench ./bench
