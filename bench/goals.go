@@ -5,7 +5,7 @@ package main
 // Why a goal may be missed: what was found in the profiles, see
 // docs/decisions/0012-bench.md.
 const (
-	boundHit   = "Eleven headers where bare Gin's answer has three: net/http copies, sorts and writes them; besides, connections have deadlines, and books and metrics are kept."
+	boundHit   = "Ten headers where bare Gin's answer has three: net/http copies, sorts and writes them; besides, connections have deadlines, and books and metrics are kept."
 	boundPeer  = "The client's own HTTP exchange with the entry node, which both variants make and which is most of what is left."
 	boundBatch = "Each key is a call, a frame and a hand-over between goroutines of its own on the link between the nodes, and a JSON object on its own."
 )
