@@ -15,7 +15,9 @@ type page struct {
 	refreshes atomic.Uint64
 	standIn   atomic.Uint64
 
-	_ [32]byte // to 128 bytes, two cache lines
+	revalidated atomic.Uint64
+
+	_ [24]byte // to 128 bytes, two cache lines
 }
 
 func (b *books) page(h uint64) *page { return &b[(h>>20)%bookStripes] }
@@ -42,6 +44,7 @@ func (b *books) reads() (r Reads, standIn uint64) {
 		r.Refused += p.kinds[KindRefused].Load()
 		r.Negative += p.negative.Load()
 		r.Refreshes += p.refreshes.Load()
+		r.Revalidated += p.revalidated.Load()
 		standIn += p.standIn.Load()
 	}
 	return r, standIn
@@ -58,6 +61,7 @@ func (r *Reads) add(o Reads) {
 	r.Refused += o.Refused
 	r.Negative += o.Negative
 	r.Refreshes += o.Refreshes
+	r.Revalidated += o.Revalidated
 }
 
 // served counts the gets of other nodes.

@@ -26,7 +26,10 @@ type Options struct {
 	// MaxWaiters bounds the requests that wait for a load; more are refused
 	// with ErrOverloaded. 0: 10000.
 	MaxWaiters int
-	Log        *slog.Logger // nil: discarded
+	// MaxWaitersPerKey bounds those of one key likewise, so that one slow key
+	// does not use up all. 0: MaxWaiters.
+	MaxWaitersPerKey int
+	Log              *slog.Logger // nil: discarded
 	// Version gives the number and id of the view in force, of which the
 	// versions of entries are made; nil: 1 and a random id.
 	Version func() (view, viewID uint64)
@@ -34,16 +37,17 @@ type Options struct {
 
 // Cache is one node's cache. See the package comment.
 type Cache struct {
-	node       string
-	config     Config
-	groups     map[string]*group
-	order      []*group // as configured
-	loader     Loader
-	router     Router
-	purger     Purger
-	log        *slog.Logger
-	view       func() (view, viewID uint64)
-	maxWaiters int64
+	node          string
+	config        Config
+	groups        map[string]*group
+	order         []*group // as configured
+	loader        Loader
+	router        Router
+	purger        Purger
+	log           *slog.Logger
+	view          func() (view, viewID uint64)
+	maxWaiters    int64
+	maxKeyWaiters int
 
 	store    *store
 	stripes  [stripes]stripe
@@ -89,6 +93,9 @@ func New(o Options) (*Cache, error) {
 	}
 	if c.maxWaiters == 0 {
 		c.maxWaiters = defaultMaxWaiters
+	}
+	if c.maxKeyWaiters = o.MaxWaitersPerKey; c.maxKeyWaiters == 0 {
+		c.maxKeyWaiters = int(c.maxWaiters)
 	}
 	if c.view == nil {
 		id := rand.Uint64()
@@ -166,7 +173,8 @@ func (c *Cache) Copy(key Key) (Copy, bool) {
 		return cp, false
 	}
 	now := time.Now()
-	cp.Role, cp.Version, cp.Age = "primary", e.Version.String(), e.Age(now).Seconds()
+	cp.Role, cp.State = "primary", e.state(now).String()
+	cp.Version, cp.Age = e.Version.String(), e.Age(now).Seconds()
 	if e.Negative {
 		cp.Role = "negative"
 	}

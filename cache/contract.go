@@ -92,9 +92,11 @@ type Loaded struct {
 	// NotModified. Its times are set by the cache, from Freshness.
 	Entry       *Entry
 	NotModified bool
-	Status      int
-	Endpoint    string
-	Freshness   Freshness
+	// Tags, if there are any, replace those of the entry that is not modified.
+	Tags      []string
+	Status    int
+	Endpoint  string
+	Freshness Freshness
 }
 
 // Freshness is what an origin's headers say of how long its answer is good
@@ -135,16 +137,18 @@ type Router interface {
 	Forward(ctx context.Context, req *Request) (Answer, error)
 }
 
-// Purger tells every other node to drop a group. It returns the ids of those
-// that did not confirm.
+// Purger tells every other node to drop a group, or, with tags, those entries
+// of it that carry one of them. It returns the ids of the nodes that did not
+// confirm.
 type Purger interface {
-	Purge(ctx context.Context, group string) (unconfirmed []string)
+	Purge(ctx context.Context, group string, tags []string) (unconfirmed []string)
 }
 
 // Copy is one node's copy of a key, for people who ask why.
 type Copy struct {
 	Node     string    `json:"node"`
 	Role     string    `json:"role"`    // primary, replica, hot or negative
+	State    string    `json:"state"`   // fresh, stale, stale-if-error (served only if the origin fails) or expired
 	Age      float64   `json:"age"`     // seconds
 	TTL      float64   `json:"ttl"`     // seconds left; negative when stale; 0 with Forever
 	Forever  bool      `json:"forever"` // no TTL
@@ -157,4 +161,10 @@ type LastLoad struct {
 	Endpoint string    `json:"endpoint"`
 	At       time.Time `json:"at"`
 	Millis   float64   `json:"ms"`
+	// Status is the origin's: 304 says that the load renewed what was there.
+	// It is 0 if the load failed, and Code says how then.
+	Status int  `json:"status"`
+	Code   Code `json:"code,omitempty"`
+	// Waited is how many gets the one load answered.
+	Waited int `json:"waited"`
 }

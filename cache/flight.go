@@ -3,8 +3,8 @@ package cache
 import (
 	"context"
 	"errors"
+	"net/http"
 	"runtime/debug"
-	"sync/atomic"
 	"time"
 )
 
@@ -123,8 +123,9 @@ func (c *Cache) land(f *flight, out outcome, endpoint string, began time.Time) {
 		if !f.marked && f.term != unowned {
 			out.stored = c.keep(f, out.entry, now)
 		}
+		f.group.met.add(f.h)
 	}
-	c.rememberLocked(s, f, out.err, endpoint, began, now)
+	c.rememberLocked(s, f, &out, endpoint, began, now)
 	c.payLocked(f, &out)
 	f.landed, f.out = true, out
 	heard := f.waiters > 0 || errors.Is(f.ctx.Err(), context.Canceled)
@@ -148,9 +149,17 @@ func (c *Cache) keep(f *flight, e *Entry, now time.Time) bool {
 // rememberLocked keeps the error of a flight for those who ask next. Not the errors
 // that say nothing of the origin: of a panic, of a load that nobody wanted
 // any more, of one that was not admitted.
-func (c *Cache) rememberLocked(s *stripe, f *flight, err error, endpoint string, began, now time.Time) {
+func (c *Cache) rememberLocked(s *stripe, f *flight, out *outcome, endpoint string, began, now time.Time) {
+	err := out.err
 	if f.load.Sent.Load() > 0 || err == nil {
-		s.memory.loaded(f.key, endpoint, began, now.Sub(began))
+		last := &LastLoad{Endpoint: endpoint, At: began, Millis: float64(now.Sub(began)) / float64(time.Millisecond), Waited: f.waiters}
+		var known *Error
+		if err == nil {
+			last.Status = out.status
+		} else if errors.As(err, &known) {
+			last.Code = known.Code
+		}
+		s.memory.loaded(f.key, last)
 	}
 	switch {
 	case err == nil:
@@ -173,21 +182,9 @@ func (c *Cache) payLocked(f *flight, out *outcome) {
 		out.paid = true
 		sent--
 	}
-	f.group.books.page(f.h).refreshes.Add(sent)
-}
-
-// unheard tells the operator, once for each group, that loads fail whose
-// errors no request returns.
-type unheard struct{ failing atomic.Bool }
-
-func (c *Cache) unheard(g *group, err error, heard bool) {
-	u := &g.failing
-	switch {
-	case err == nil:
-		if u.failing.Load() && u.failing.CompareAndSwap(true, false) {
-			c.log.Info("background loads work again", "group", g.Name)
-		}
-	case !heard && c.ctx.Err() == nil && !u.failing.Swap(true):
-		c.log.Warn("background loads fail, stale values are served while they may be", "group", g.Name, "error", err)
+	p := f.group.books.page(f.h)
+	p.refreshes.Add(sent)
+	if out.err == nil && out.status == http.StatusNotModified {
+		p.revalidated.Add(1)
 	}
 }

@@ -201,6 +201,24 @@ func TestWaitersAreCapped(t *testing.T) {
 	})
 }
 
+// One slow key must not keep all others from being loaded.
+func TestWaitersOfOneKeyAreCapped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t, func(o *cache.Options) { o.MaxWaiters, o.MaxWaitersPerKey = 10, 6 })
+		f.origin.latency = second
+		slow := f.crowd(15, doc("slow"))
+		synctest.Wait()
+		f.wants(f.get(doc("other")), "other#1", cache.KindLoad)
+		by := slow()
+		if len(by[cache.KindLoad]) != 1 || len(by[cache.KindJoined]) != 5 || len(by[cache.KindRefused]) != 9 {
+			t.Errorf("answers by kind: %v", by)
+		}
+		for _, g := range by[cache.KindRefused] {
+			f.wantsError(g, cache.ErrOverloaded, cache.KindRefused)
+		}
+	})
+}
+
 func TestCloseCancelsLoadsAndWaitsForThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := setup(t)

@@ -24,6 +24,10 @@ const (
 	fresh                   // to be served
 )
 
+var stateNames = [...]string{dead: "expired", staleError: "stale-if-error", stale: "stale", fresh: "fresh"}
+
+func (s state) String() string { return stateNames[s] }
+
 // state is dead for a nil entry. The stale windows both begin when the TTL
 // ends (RFC 5861); negative entries and those of plain groups have none.
 func (e *Entry) state(now time.Time) state {
@@ -61,18 +65,41 @@ func (g *group) admit(l *Load, loaded Loaded, now time.Time) (*Entry, error) {
 		return nil, ErrOriginBadAnswer.With("not modified, but nothing was asked to be compared")
 	case loaded.NotModified:
 		e = *l.Previous
+		if loaded.Tags != nil {
+			e.Tags = loaded.Tags
+		}
+		if g.RespectCacheControl && loaded.Freshness.silent() {
+			e.renew(loaded.Freshness.Age, now)
+			return &e, nil
+		}
 	case loaded.Entry == nil:
 		return nil, ErrInternal.With("the load gave no entry")
 	default:
 		e = *loaded.Entry
 		if e.Negative {
-			e = Entry{Negative: true, NoStore: e.NoStore}
+			e = Entry{Negative: true, NoStore: e.NoStore, Tags: e.Tags}
 		}
 		e.Value = exact(e.Value)
 		e.ETag = ContentETag(e.Value, e.ContentEncoding)
 	}
 	g.date(&e, loaded.Freshness, now)
 	return &e, nil
+}
+
+// silent reports whether the origin said nothing of how long its answer is good.
+func (f Freshness) silent() bool {
+	f.Age = 0
+	return f == Unsaid
+}
+
+// renew begins the entry's times anew. An origin that says nothing in a 304
+// stands by what it said before (RFC 9111 §4.3.4): the TTL that came of that,
+// jitter included, stays.
+func (e *Entry) renew(age time.Duration, now time.Time) {
+	e.Born = now.Add(-max(0, age))
+	if e.TTL == atOnce {
+		e.Born = e.Born.Add(-atOnce)
+	}
 }
 
 // date sets the entry's times from the group's settings and what the origin

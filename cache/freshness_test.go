@@ -341,6 +341,90 @@ func TestRevalidation(t *testing.T) {
 	}
 }
 
+// A 304 that says nothing of freshness leaves what the 200 said; one that does
+// replaces it.
+func TestRevalidationKeepsWhatTheOriginSaid(t *testing.T) {
+	twenty := cache.Freshness{TTL: 20 * second, StaleWhileRevalidate: 3 * second, StaleIfError: -1}
+	noCache := cache.Unsaid
+	noCache.NoCache = true
+	aged := cache.Unsaid
+	aged.Age = 15 * second
+	thirty := cache.Freshness{TTL: 30 * second, StaleWhileRevalidate: -1, StaleIfError: -1}
+	for name, row := range map[string]struct {
+		first, then cache.Freshness
+		fresh, swr  time.Duration
+	}{
+		"nothing":              {twenty, cache.Unsaid, 20 * second, 3 * second},
+		"nothing, to no-cache": {noCache, cache.Unsaid, 0, 0},
+		"an age":               {twenty, aged, 5 * second, 3 * second},
+		"another time":         {twenty, thirty, 30 * second, 5 * second},
+		"no-cache":             {twenty, noCache, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := setup(t, group(short))
+				f.origin.set(0, func(n int, l *cache.Load) (cache.Loaded, error) {
+					if l.Previous != nil {
+						return cache.Loaded{NotModified: true, Status: 304, Freshness: row.then}, nil
+					}
+					loaded, err := saying(row.first)(n, l)
+					loaded.Entry.OriginETag = `"v"`
+					return loaded, err
+				})
+				f.get(doc("k"))
+				pass(500 * second)
+				f.wants(f.get(doc("k")), "k#1", cache.KindLoad)
+				if row.fresh > 0 {
+					pass(row.fresh - 1)
+					f.wants(f.get(doc("k")), "k#1", cache.KindHit)
+					pass(row.swr)
+					f.wants(f.get(doc("k")), "k#1", cache.KindStale)
+					pass(row.fresh + row.swr + 1)
+				}
+				f.wants(f.get(doc("k")), "k#1", cache.KindLoad)
+				if s := f.Stats(); s.Revalidated != s.Loads+s.Refreshes-1 {
+					t.Errorf("%d of %d loads and %d refreshes revalidated", s.Revalidated, s.Loads, s.Refreshes)
+				}
+			})
+		})
+	}
+}
+
+func TestCopyTellsStatesAndLoadsApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t, group(short))
+		f.origin.set(second, func(n int, l *cache.Load) (cache.Loaded, error) {
+			if l.Previous != nil {
+				return cache.Loaded{NotModified: true, Status: 304, Endpoint: "b", Freshness: cache.Unsaid}, nil
+			}
+			loaded, err := counting(n, l)
+			loaded.Entry.OriginETag = `"v"`
+			return loaded, err
+		})
+		copyIs := func(state string, status, waited int, code cache.Code) {
+			t.Helper()
+			c, ok := f.Copy(doc("k"))
+			if !ok || c.State != state || c.LastLoad.Status != status || c.LastLoad.Waited != waited || c.LastLoad.Code != code {
+				t.Errorf("%+v, last load %+v; want %s, %d, %d, %q", c, c.LastLoad, state, status, waited, code)
+			}
+		}
+		f.crowd(4, doc("k"))()
+		copyIs("fresh", 200, 4, "")
+		pass(10 * second)
+		copyIs("stale", 200, 4, "")
+		pass(5 * second)
+		copyIs("stale-if-error", 200, 4, "")
+		pass(55 * second)
+		copyIs("expired", 200, 4, "")
+		f.get(doc("k"))
+		copyIs("fresh", 304, 1, "")
+		pass(15 * second)
+		f.origin.set(0, failing)
+		f.get(doc("k"))
+		copyIs("stale-if-error", 0, 1, "origin-failed")
+	})
+}
+
 func TestEntriesThatAreOverAndCannotBeRevalidatedAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := setup(t, group(short))

@@ -17,7 +17,8 @@ const defaultLoadTimeout = 10 * time.Second
 type group struct {
 	GroupConfig
 	pattern *regexp.Regexp // nil: all keys
-	newKeys *rate.Limiter  // loads of keys that are not in the store; nil: no limit
+	newKeys *rate.Limiter  // loads of keys that met does not know; nil: no limit
+	met     *met
 	failing unheard
 	books   books
 }
@@ -36,7 +37,7 @@ func newGroup(cfg GroupConfig) (*group, error) {
 	}
 	if g.NewKeyRate > 0 {
 		// A second's worth may come at once.
-		g.newKeys = rate.NewLimiter(rate.Limit(g.NewKeyRate), int(math.Ceil(g.NewKeyRate)))
+		g.newKeys, g.met = rate.NewLimiter(rate.Limit(g.NewKeyRate), int(math.Ceil(g.NewKeyRate))), new(met)
 	}
 	return g, nil
 }

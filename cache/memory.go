@@ -46,9 +46,7 @@ func (m *memory) failed(key Key, err error, now time.Time) {
 
 func (m *memory) forgive(key Key) { m.failures.Remove(key) }
 
-func (m *memory) loaded(key Key, endpoint string, at time.Time, took time.Duration) {
-	m.loads.Add(owned(key), &LastLoad{Endpoint: endpoint, At: at, Millis: float64(took) / float64(time.Millisecond)})
-}
+func (m *memory) loaded(key Key, l *LastLoad) { m.loads.Add(owned(key), l) }
 
 func (m *memory) lastLoad(key Key) *LastLoad {
 	if v, ok := m.loads.Get(key); ok {

@@ -31,6 +31,8 @@ func TestBackgroundFailuresAreLoggedOnce(t *testing.T) {
 		f.origin.set(0, counting)
 		pass(2 * second)
 		visit()
+		pass(10 * second)
+		visit()
 		if s := log.String(); strings.Count(s, "background loads fail") != 1 || strings.Count(s, "background loads work again") != 1 || strings.Contains(s, "secret") {
 			t.Errorf("%s", s)
 		}
@@ -38,6 +40,35 @@ func TestBackgroundFailuresAreLoggedOnce(t *testing.T) {
 		f.get(doc("k"))
 		if s := log.String(); !strings.Contains(s, "load panicked") || !strings.Contains(s, "goroutine ") {
 			t.Errorf("%s", s)
+		}
+	})
+}
+
+// An origin that fails now and then, or a node that has as many loads as it
+// may, does not fill the log.
+func TestBackgroundFailuresNowAndThenAreLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		f := setup(t, group(func(g *cache.GroupConfig) { g.TTL = second }), func(o *cache.Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+		f.origin.set(0, func(n int, l *cache.Load) (cache.Loaded, error) {
+			if n%2 == 0 {
+				return failing(n, l)
+			}
+			return counting(n, l)
+		})
+		for range 20 {
+			f.get(doc("k"))
+			pass(3 * second)
+		}
+		if s := log.String(); strings.Count(s, "background loads fail") != 1 || strings.Contains(s, "again") {
+			t.Errorf("%s", s)
+		}
+		log.Reset()
+		f.origin.refuses(cache.ErrOverloaded)
+		f.get(doc("k"))
+		synctest.Wait()
+		if log.Len() > 0 {
+			t.Errorf("%s", log.String())
 		}
 	})
 }

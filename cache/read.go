@@ -187,12 +187,16 @@ func (c *Cache) load(ctx context.Context, g *group, h uint64, key Key, term uint
 	f := s.joinLocked(key, term)
 	starter := f == nil
 	if starter {
-		if a, err := c.admitLocked(s, g, key, e, now); err != nil {
+		if a, err := c.admitLocked(s, g, h, key, e, now); err != nil {
 			s.mu.Unlock()
 			return instead(e, a, err)
 		}
 		f = c.startLocked(s, key, h, g, term, e)
 		f.starter = true
+	}
+	if f.waiters >= c.maxKeyWaiters {
+		s.mu.Unlock()
+		return instead(e, Answer{Kind: KindRefused}, ErrOverloaded.With("too many requests wait for this key"))
 	}
 	f.waiters++
 	s.mu.Unlock()
@@ -208,7 +212,7 @@ func (c *Cache) load(ctx context.Context, g *group, h uint64, key Key, term uint
 
 // admitLocked says whether a new load may be started now, and if not, how the
 // get that would have is counted.
-func (c *Cache) admitLocked(s *stripe, g *group, key Key, e *Entry, now time.Time) (Answer, error) {
+func (c *Cache) admitLocked(s *stripe, g *group, h uint64, key Key, e *Entry, now time.Time) (Answer, error) {
 	if s.closed {
 		return Answer{Kind: KindRefused}, ErrDraining
 	}
@@ -216,7 +220,7 @@ func (c *Cache) admitLocked(s *stripe, g *group, key Key, e *Entry, now time.Tim
 	if now.Before(last.until) || e.state(now) == staleError && now.Before(last.retryAt) {
 		return Answer{Kind: KindJoined}, last.err
 	}
-	if e == nil && g.newKeys != nil && !g.newKeys.AllowN(now, 1) {
+	if e == nil && g.newKeys != nil && !g.met.has(h) && !g.newKeys.AllowN(now, 1) {
 		return Answer{Kind: KindRefused}, ErrOverloaded.With("too many new keys")
 	}
 	return Answer{}, nil

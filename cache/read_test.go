@@ -337,6 +337,24 @@ func TestLoadsOfNewKeysAreRateLimited(t *testing.T) {
 	})
 }
 
+// Not in the store is not the same as never seen: a key that was evicted,
+// purged or PUT once is none of a flood.
+func TestKeysThatAreGoneAreNotNew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t, group(func(g *cache.GroupConfig) { g.NewKeyRate = 2 }))
+		f.put(doc("put"), "v")
+		f.get(doc("loaded"))
+		f.origin.set(0, missing)
+		f.get(doc("missing"))
+		f.origin.set(0, counting)
+		f.DropGroup("docs")
+		f.wantsError(f.get(doc("new")), cache.ErrOverloaded, cache.KindRefused)
+		f.wants(f.get(doc("put")), "put#1", cache.KindLoad)
+		f.wants(f.get(doc("loaded")), "loaded#2", cache.KindLoad)
+		f.wants(f.get(doc("missing")), "missing#2", cache.KindLoad)
+	})
+}
+
 func TestGetMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := setup(t)

@@ -46,6 +46,9 @@ type Reads struct {
 	// Loads nor ServedLoads: background refreshes, second tries, loads whose
 	// starter had left.
 	Refreshes uint64 `json:"refreshes"`
+	// Revalidated is how many loads, whoever they were made for, were answered
+	// with a 304.
+	Revalidated uint64 `json:"revalidated"`
 }
 
 // GroupStats are the books of one group, as far as they are kept by group.

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"hash/maphash"
+	"slices"
 	"strings"
 	"sync"
 
@@ -20,6 +21,10 @@ type store struct {
 	seed   maphash.Seed
 	values class
 	absent class
+
+	// walking is held by who goes through the rosters: one at a time, because
+	// they change their order.
+	walking sync.Mutex
 }
 
 func newStore(cfg Config) *store {
@@ -81,9 +86,27 @@ func (s *store) removeEntry(h uint64, key Key, e *Entry) {
 
 // dropGroup removes all entries that a group had when it was called.
 func (s *store) dropGroup(group string) {
+	s.drop(group, func(*Entry) bool { return true })
+}
+
+// dropTags removes those of them that carry one of the tags. It looks at each:
+// an index would cost every entry for what is seldom done.
+func (s *store) dropTags(group string, tags []string) {
+	set := make(map[string]bool, len(tags))
+	for _, t := range tags {
+		set[t] = true
+	}
+	s.drop(group, func(e *Entry) bool {
+		return slices.ContainsFunc(e.Tags, func(t string) bool { return set[t] })
+	})
+}
+
+func (s *store) drop(group string, which func(*Entry) bool) {
+	s.walking.Lock()
+	defer s.walking.Unlock()
 	for _, c := range []*class{&s.values, &s.absent} {
 		for i := range c.shards {
-			c.shards[i].dropGroup(group)
+			c.shards[i].drop(group, which)
 		}
 	}
 }
@@ -236,9 +259,10 @@ func (s *shard) goneLocked(it *item) {
 	s.rosters[it.key.(Key).Group].remove(it)
 }
 
-// dropGroup lets others in between batches. Items that are added meanwhile
-// are the newest, so they are not waited for.
-func (s *shard) dropGroup(group string) {
+// drop lets others in between batches. What stays becomes the newest of the
+// roster, as does what is added meanwhile, so that the oldest has not been
+// looked at as long as any is left that was there at the beginning.
+func (s *shard) drop(group string, which func(*Entry) bool) {
 	const batch = 256
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -247,7 +271,12 @@ func (s *shard) dropGroup(group string) {
 		return
 	}
 	for n := r.entries; n > 0 && r.oldest != nil; n-- {
-		s.lru.Remove(r.oldest.key)
+		if it := r.oldest; which(it.entry) {
+			s.lru.Remove(it.key)
+		} else {
+			r.remove(it)
+			r.add(it)
+		}
 		if n%batch == 0 {
 			s.mu.Unlock()
 			s.mu.Lock()

@@ -135,6 +135,7 @@ func (c *Cache) apply(g *group, req *Request, term uint64) (Answer, error) {
 	} else {
 		entry.Term, entry.Version = term, c.version()
 		c.store.put(h, req.Key, entry)
+		g.met.add(h)
 		a.Created = old == nil
 	}
 	c.receipts.add(r, a.Created)

@@ -219,7 +219,7 @@ func TestPurgeNamesWhoDidNotConfirm(t *testing.T) {
 		"Content-Type", "application/problem+json"))
 	c := newClient(t, client.Config{}, n, newNode(t, "m", say(204, "")))
 	for range 2 { // the other node is asked in its turn, not as a retry
-		err := c.Purge(t.Context(), "docs")
+		err := c.PurgeTags(t.Context(), "docs", "a", "b")
 		var e *client.Error
 		if errors.As(err, &e) {
 			if !errors.Is(err, client.ErrWriteUnconfirmed) || fmt.Sprint(e.Unconfirmed) != "[kring-3]" {
@@ -231,6 +231,14 @@ func TestPurgeNamesWhoDidNotConfirm(t *testing.T) {
 	}
 	if got := c.Counters(); got.Retries != 0 {
 		t.Errorf("%d retries of a write that may still happen", got.Retries)
+	}
+	if r, body := n.seen(); r.Method != "POST" || r.URL.Path != "/v1/purge/docs" || body != `{"tags":["a","b"]}` {
+		t.Errorf("sent %s %s %s", r.Method, r.URL, body)
+	}
+	for _, tag := range []string{"", "\xff"} {
+		if err := c.PurgeTags(t.Context(), "docs", tag); !errors.Is(err, client.ErrBadRequest) {
+			t.Errorf("tag %q: %v", tag, err)
+		}
 	}
 }
 

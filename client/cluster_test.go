@@ -137,6 +137,9 @@ func TestConditionsOfACluster(t *testing.T) {
 			t.Errorf("after the purge: %v", err)
 		}
 	}
+	if err := c.PurgeTags(ctx, "docs", "a tag"); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestRefusalsOfACluster(t *testing.T) {

@@ -2,9 +2,12 @@ package client
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"time"
+	"unicode/utf8"
 )
 
 // PutOptions are how a value is put.
@@ -87,6 +90,35 @@ func (c *Client) Purge(ctx context.Context, group string) error {
 	}
 	_, err = c.remove(ctx, "purge", path)
 	return err
+}
+
+// PurgeTags removes, on every node, those entries of a group whose origin gave
+// them one of the tags. Errors are as Purge's.
+func (c *Client) PurgeTags(ctx context.Context, group string, tags ...string) error {
+	path, err := groupPath("purge", "/v1/purge/", group)
+	if err != nil {
+		return err
+	}
+	for _, t := range tags {
+		if t == "" || !utf8.ValidString(t) {
+			// JSON would turn it into another tag.
+			return &Error{Op: "purge", Code: ErrBadRequest.Code, Status: 400, Detail: "a tag is empty or not UTF-8"}
+		}
+	}
+	body, err := json.Marshal(map[string][]string{"tags": tags})
+	if err != nil {
+		return fmt.Errorf("purge: %w", err)
+	}
+	header := c.header.Clone()
+	header["Content-Type"] = []string{"application/json"}
+	r, err := c.do(ctx, &call{op: "purge", method: http.MethodPost, path: path, header: header, body: body, repeat: repeatWrite})
+	if err != nil {
+		return err
+	}
+	if r.status != http.StatusNoContent {
+		return failure("purge", &r)
+	}
+	return nil
 }
 
 func (c *Client) remove(ctx context.Context, op, path string) (Meta, error) {

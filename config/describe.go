@@ -55,6 +55,7 @@ var about = map[string]string{
 	"limits.connections_per_address": "open client connections of one address",
 	"limits.requests_in_flight":      "requests being answered; more get a 503",
 	"limits.max_waiters":             "requests that wait for a load; more get a 503",
+	"limits.max_waiters_per_key":     "those of one key",
 	"limits.batch_keys":              "keys in one batch; more get a 413",
 	"limits.rate_per_token":          "requests a second of one token; 0 is no limit",
 	"handoff.rate":                   "not in this version: bytes a second of moved entries",

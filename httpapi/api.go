@@ -148,6 +148,7 @@ func (a *API) routes() []route {
 		{"DELETE", "/v1/cache/:group/*key", roleWrite, groupAndKey, true, a.delete},
 		{"DELETE", "/v1/cache/:group", roleAdmin, groupOnly, true, a.purge},
 		{"POST", "/v1/batch/:group", roleRead, groupOnly, true, a.batch},
+		{"POST", "/v1/purge/:group", roleAdmin, groupOnly, true, a.purgeTags},
 
 		{"GET", "/healthz", roleNone, noKey, false, a.alive},
 		{"GET", "/livez", roleNone, noKey, false, a.alive},
@@ -210,8 +211,11 @@ func (a *API) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.Body != nil && r.Body != http.NoBody {
 		limit := a.maxValue
-		if strings.HasPrefix(r.URL.Path, "/v1/batch/") {
+		switch {
+		case strings.HasPrefix(r.URL.Path, "/v1/batch/"):
 			limit = a.maxBatch
+		case strings.HasPrefix(r.URL.Path, "/v1/purge/"):
+			limit = maxPurgeBody
 		}
 		// A copy: the server asks its own request's body whether it was read
 		// to the end, and lingers before it closes if not.

@@ -54,6 +54,8 @@ func TestRoles(t *testing.T) {
 		{"DELETE /v1/cache/kv/a", "", []string{write, admin, kv}},
 		{"DELETE /v1/cache/kv", "", []string{admin, kv}},
 		{"DELETE /v1/cache/other", "", []string{admin}},
+		{"POST /v1/purge/kv", `{"tags":["a"]}`, []string{admin, kv}},
+		{"POST /v1/purge/other", `{"tags":["a"]}`, []string{admin}},
 		// The name of a group is not what its path looks like.
 		{"DELETE /v1/cache/othe%72", "", []string{admin}},
 		{"PUT /v1/cache/%6Fther/a", "x", []string{write, admin}},

@@ -11,9 +11,9 @@ import (
 type bookCollector struct {
 	a *API
 
-	gets, answers, negative, refreshes, groupBytes, groupEntries family
-	served, standIn, abandoned                                   family
-	bytes, maxBytes, entries, evictions                          family
+	gets, answers, negative, refreshes, revalidated, groupBytes, groupEntries family
+	served, standIn, abandoned                                                family
+	bytes, maxBytes, entries, evictions                                       family
 }
 
 func newBookCollector(a *API) *bookCollector {
@@ -23,6 +23,7 @@ func newBookCollector(a *API) *bookCollector {
 		answers:      counter("kring_answers_total", "Gets of clients, by where they were answered.", "group", "answer"),
 		negative:     counter("kring_negative_hits_total", "Hits that said that there is no such key.", "group"),
 		refreshes:    counter("kring_refreshes_total", "Requests to origins that no get waited for.", "group"),
+		revalidated:  counter("kring_revalidated_total", "Loads that the origin answered with a 304.", "group"),
 		groupBytes:   gauge("kring_group_bytes", "Bytes of a group's entries.", "group"),
 		groupEntries: gauge("kring_group_entries", "Entries of a group.", "group"),
 		served:       counter("kring_served_total", "Gets of other nodes, by where they were answered.", "answer"),
@@ -44,6 +45,7 @@ func (c *bookCollector) Collect(ch chan<- prometheus.Metric) {
 		c.gets.send(ch, float64(g.Gets), g.Name)
 		c.negative.send(ch, float64(g.Negative), g.Name)
 		c.refreshes.send(ch, float64(g.Refreshes), g.Name)
+		c.revalidated.send(ch, float64(g.Revalidated), g.Name)
 		c.groupBytes.send(ch, float64(g.Bytes), g.Name)
 		c.groupEntries.send(ch, float64(g.Entries), g.Name)
 		for _, column := range []struct {

@@ -13,6 +13,8 @@ type Limits struct {
 	RequestsInFlight int `mapstructure:"requests_in_flight"`
 	// MaxWaiters bounds requests that wait for a load.
 	MaxWaiters int `mapstructure:"max_waiters"`
+	// MaxWaitersPerKey bounds those of one key.
+	MaxWaitersPerKey int `mapstructure:"max_waiters_per_key"`
 	// BatchKeys is the most keys in one batch.
 	BatchKeys int `mapstructure:"batch_keys"`
 	// RatePerToken is requests a second for each token; 0 is no limit.
@@ -23,7 +25,7 @@ type Limits struct {
 func DefaultLimits() Limits {
 	return Limits{
 		RequestTimeout: 30 * time.Second, MaxConnections: 10000, ConnectionsPerAddress: 1000,
-		RequestsInFlight: 10000, MaxWaiters: 10000, BatchKeys: 1000,
+		RequestsInFlight: 10000, MaxWaiters: 10000, MaxWaitersPerKey: 5000, BatchKeys: 1000,
 	}
 }
 

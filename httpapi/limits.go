@@ -15,6 +15,7 @@ func (l Limits) validate() error {
 		{"connections_per_address", l.ConnectionsPerAddress},
 		{"requests_in_flight", l.RequestsInFlight},
 		{"max_waiters", l.MaxWaiters},
+		{"max_waiters_per_key", l.MaxWaitersPerKey},
 		{"batch_keys", l.BatchKeys},
 	} {
 		if f.value <= 0 {

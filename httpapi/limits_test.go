@@ -24,6 +24,7 @@ func TestBadLimits(t *testing.T) {
 		"limits.connections_per_address": func(l *httpapi.Limits) { l.ConnectionsPerAddress = -1 },
 		"limits.requests_in_flight":      func(l *httpapi.Limits) { l.RequestsInFlight = 0 },
 		"limits.max_waiters":             func(l *httpapi.Limits) { l.MaxWaiters = 0 },
+		"limits.max_waiters_per_key":     func(l *httpapi.Limits) { l.MaxWaitersPerKey = 0 },
 		"limits.batch_keys":              func(l *httpapi.Limits) { l.BatchKeys = 0 },
 		"limits.rate_per_token":          func(l *httpapi.Limits) { l.RatePerToken = -1 },
 	} {

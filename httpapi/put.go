@@ -109,22 +109,6 @@ func (a *API) delete(c *gin.Context, key cache.Key) error {
 	return a.done(c, http.StatusNoContent)
 }
 
-// purge answers DELETE of a group.
-func (a *API) purge(c *gin.Context, key cache.Key) error {
-	if err := checkQuery(c.Request.URL.RawQuery); err != nil {
-		return err
-	}
-	if err := unconditional(c.Request.Header); err != nil {
-		return err
-	}
-	ctx, cancel := a.writeContext(c.Request)
-	defer cancel()
-	if err := a.cache.Purge(ctx, key.Group); err != nil {
-		return err
-	}
-	return a.done(c, http.StatusNoContent)
-}
-
 // done answers with a status and no body.
 func (a *API) done(c *gin.Context, status int) error {
 	h := c.Writer.Header()

@@ -194,7 +194,9 @@ func (e elsewhere) Forward(context.Context, *cache.Request) (cache.Answer, error
 	return cache.Answer{Entry: e.entry, Node: "kring-2", OwnerKind: cache.KindHit, Kind: cache.KindPeer}, e.err
 }
 
-func (e elsewhere) Purge(context.Context, string) []string { return []string{"kring-2", "kring-3"} }
+func (e elsewhere) Purge(context.Context, string, []string) []string {
+	return []string{"kring-2", "kring-3"}
+}
 
 func TestAnswerOfAnotherNode(t *testing.T) {
 	far := elsewhere{entry: &cache.Entry{Value: []byte("far"), ETag: `"t"`, ContentType: "text/plain"}}
@@ -214,6 +216,10 @@ func TestAnswerOfAnotherNode(t *testing.T) {
 	if got.StatusCode != 504 || !strings.Contains(got.body, `"/problems/write-unconfirmed"`) ||
 		!strings.Contains(got.body, `"unconfirmed":["kring-2","kring-3"]`) {
 		t.Errorf("purge: %d %q", got.StatusCode, got.body)
+	}
+	got = s.do(t, "POST /v1/purge/kv", `{"tags":["a"]}`)
+	if got.StatusCode != 504 || !strings.Contains(got.body, `"unconfirmed":["kring-2","kring-3"]`) {
+		t.Errorf("purge by tag: %d %q", got.StatusCode, got.body)
 	}
 }
 

@@ -108,7 +108,8 @@ func New(cfg Config, o Options) (_ *Node, err error) {
 	}
 	n.cache, err = cache.New(cache.Options{
 		Node: cfg.Node.ID, Config: cfg.Cache, Groups: cfg.Groups, Loader: loader,
-		Router: n.peers, Purger: n.peers, MaxWaiters: cfg.Limits.MaxWaiters, Log: n.log,
+		Router: n.peers, Purger: n.peers, MaxWaiters: cfg.Limits.MaxWaiters, MaxWaitersPerKey: cfg.Limits.MaxWaitersPerKey,
+		Log: n.log,
 	})
 	if err != nil {
 		return nil, errors.Join(err, n.peers.Close())

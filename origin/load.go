@@ -131,7 +131,7 @@ func (o *Origin) ask(ctx context.Context, e balance.Endpoint, target string, l *
 		if err != nil && !errors.Is(err, errBodyTooLong) {
 			return cache.Loaded{}, broken(ctx, e.Name, err)
 		}
-		loaded.Entry = &cache.Entry{Negative: true, NoStore: varies(a.Header)}
+		loaded.Entry = &cache.Entry{Negative: true, NoStore: varies(a.Header), Tags: tags(a.Header)}
 		keep = err == nil
 	case http.StatusNotModified:
 		if !conditional {
@@ -140,7 +140,7 @@ func (o *Origin) ask(ctx context.Context, e balance.Endpoint, target string, l *
 		if a.conn.pending() == noisy {
 			return cache.Loaded{}, broken(ctx, e.Name, errLeftOver)
 		}
-		loaded.NotModified = true
+		loaded.NotModified, loaded.Tags = true, tags(a.Header)
 		keep = true
 	default:
 		return cache.Loaded{}, refused(e.Name, a.StatusCode)

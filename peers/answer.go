@@ -45,6 +45,9 @@ func (s *served) act() {
 	case opPurge:
 		p.handler.DropGroup(key.Group)
 		return
+	case opPurgeTags:
+		p.handler.DropTags(key.Group, s.req.tags)
+		return
 	case opCopy:
 		if c, ok := p.handler.Copy(key); ok {
 			s.reply.copy = &c

@@ -242,15 +242,15 @@ func TestAWriteFollowsItsKeyWithTheSameID(t *testing.T) {
 func TestPurgeNamesWhoDidNotConfirm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := start(t, 4)
-		if left := c.nodes[0].Purge(t.Context(), "g"); len(left) != 0 {
+		if left := c.nodes[0].Purge(t.Context(), "g", nil); len(left) != 0 {
 			t.Errorf("unconfirmed by %v", left)
 		}
 		c.nodes[1].pause()
 		c.nodes[2].kill() // its memory is gone, which is as good
-		if left := c.nodes[0].Purge(t.Context(), "h"); !slices.Equal(left, []string{"n1"}) {
+		if left := c.nodes[0].Purge(t.Context(), "h", []string{"a", "b"}); !slices.Equal(left, []string{"n1"}) {
 			t.Errorf("unconfirmed by %v", left)
 		}
-		if !slices.Equal(c.nodes[3].dropped, []string{"g", "h"}) {
+		if !slices.Equal(c.nodes[3].dropped, []string{"g", "h a b"}) {
 			t.Errorf("n3 dropped %v", c.nodes[3].dropped)
 		}
 		c.nodes[1].resume()

@@ -185,6 +185,10 @@ func (n *node) DropGroup(group string) {
 	n.dropped = append(n.dropped, group)
 }
 
+func (n *node) DropTags(group string, tags []string) {
+	n.DropGroup(group + " " + strings.Join(tags, " "))
+}
+
 func (n *node) Copy(key cache.Key) (cache.Copy, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -11,8 +11,9 @@ import (
 
 // Operations besides cache.Op's, which keep their numbers.
 const (
-	opPurge cache.Op = 16 + iota // drop the key's group
-	opCopy                       // describe the key's copy
+	opPurge     cache.Op = 16 + iota // drop the key's group
+	opCopy                           // describe the key's copy
+	opPurgeTags                      // drop what carries a tag from the key's group
 )
 
 // maxDuration bounds durations in frames, so that sums of a few never overflow.
@@ -23,6 +24,7 @@ type request struct {
 	cache.Request
 	hop       uint8         // 1: from the entry node; 2: passed on, the last
 	remaining time.Duration // until the caller's deadline; 0: it has none
+	tags      []string      // of opPurgeTags, at least one
 }
 
 // Flags of a request. A delete's conditions are there only if it has any.
@@ -52,6 +54,9 @@ func appendRequest(b []byte, r *request) []byte {
 		b = appendStrings(b, r.IfMatch)
 		b = appendStrings(b, r.IfNoneMatch)
 	}
+	if r.Op == opPurgeTags {
+		return appendStrings(b, r.tags)
+	}
 	if r.Op != cache.OpPut {
 		return b
 	}
@@ -75,6 +80,10 @@ func parseRequest(b []byte, maxValue int) (r request, total int, err error) {
 	r.Key.Key = d.string()
 	switch r.Op {
 	case cache.OpGet, opPurge, opCopy:
+	case opPurgeTags:
+		if r.tags = d.strings(); len(r.tags) == 0 {
+			d.fail("a purge by tag without a tag")
+		}
 	case cache.OpDelete:
 		r.ID = d.uint64()
 		if flags&flagConditional != 0 {

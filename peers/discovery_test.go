@@ -118,7 +118,7 @@ func TestANodeAloneActsForEverything(t *testing.T) {
 	if ok, reason := p.Ready(); !ok {
 		t.Error(reason)
 	}
-	if left := p.Purge(t.Context(), "g"); len(left) != 0 {
+	if left := p.Purge(t.Context(), "g", nil); len(left) != 0 {
 		t.Errorf("unconfirmed by %v", left)
 	}
 	for range 2 {

@@ -61,6 +61,7 @@ func (d *decoder) entry(maxValue int, now time.Time) (e *cache.Entry, total int)
 func appendCopy(b []byte, c *cache.Copy, now time.Time) []byte {
 	b = appendString(b, c.Node)
 	b = appendString(b, c.Role)
+	b = appendString(b, c.State)
 	b = appendString(b, c.Version)
 	b = binary.BigEndian.AppendUint64(b, math.Float64bits(c.Age))
 	b = binary.BigEndian.AppendUint64(b, math.Float64bits(c.TTL))
@@ -73,17 +74,23 @@ func appendCopy(b []byte, c *cache.Copy, now time.Time) []byte {
 		b = appendString(b, l.Endpoint)
 		b = appendDuration(b, now.Sub(l.At))
 		b = binary.BigEndian.AppendUint64(b, math.Float64bits(l.Millis))
+		b = binary.AppendUvarint(b, uint64(max(0, l.Status)))
+		b = appendString(b, string(l.Code))
+		b = binary.AppendUvarint(b, uint64(max(0, l.Waited)))
 	}
 	return b
 }
 
 func (d *decoder) copy(lastLoad bool, now time.Time) *cache.Copy {
 	c := &cache.Copy{
-		Node: d.string(), Role: d.string(), Version: d.string(),
+		Node: d.string(), Role: d.string(), State: d.string(), Version: d.string(),
 		Age: d.float(), TTL: d.float(), Forever: d.byte() == 1,
 	}
 	if lastLoad {
-		c.LastLoad = &cache.LastLoad{Endpoint: d.string(), At: now.Add(-d.duration()), Millis: d.float()}
+		c.LastLoad = &cache.LastLoad{
+			Endpoint: d.string(), At: now.Add(-d.duration()), Millis: d.float(),
+			Status: d.length(999), Code: cache.Code(d.string()), Waited: d.length(math.MaxInt32),
+		}
 	}
 	return c
 }

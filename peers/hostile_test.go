@@ -62,6 +62,7 @@ func (idle) Serve(ctx context.Context, _ *cache.Request) (cache.Answer, error) {
 }
 func (idle) Settle(cache.Kind, bool)           {}
 func (idle) DropGroup(string)                  {}
+func (idle) DropTags(string, []string)         {}
 func (idle) Copy(cache.Key) (cache.Copy, bool) { return cache.Copy{}, false }
 
 // pair makes the two members of a cluster, neither of them started.

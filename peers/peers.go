@@ -30,6 +30,7 @@ type Server interface {
 // Keeper holds copies. *cache.Cache is one.
 type Keeper interface {
 	DropGroup(group string)
+	DropTags(group string, tags []string)
 	Copy(key cache.Key) (cache.Copy, bool)
 }
 

@@ -8,15 +8,15 @@ import (
 	"kring/cache"
 )
 
-// Purge has every other member drop a group and returns the ids of those that
-// did not confirm it before ctx ended. A member at whose address nothing
-// listens has nothing left to drop.
-func (p *Peers) Purge(ctx context.Context, group string) (unconfirmed []string) {
+// Purge has every other member drop a group, or, with tags, what carries one of
+// them, and returns the ids of those that did not confirm it before ctx ended.
+// A member at whose address nothing listens has nothing left to drop.
+func (p *Peers) Purge(ctx context.Context, group string, tags []string) (unconfirmed []string) {
 	var mu sync.Mutex // guards unconfirmed
 	var calls sync.WaitGroup
 	for _, pe := range p.ordered {
 		calls.Go(func() {
-			if !p.purgeAt(ctx, pe, group) {
+			if !p.purgeAt(ctx, pe, group, tags) {
 				mu.Lock()
 				unconfirmed = append(unconfirmed, pe.id)
 				mu.Unlock()
@@ -28,12 +28,15 @@ func (p *Peers) Purge(ctx context.Context, group string) (unconfirmed []string) 
 	return unconfirmed
 }
 
-func (p *Peers) purgeAt(ctx context.Context, pe *peer, group string) bool {
+func (p *Peers) purgeAt(ctx context.Context, pe *peer, group string, tags []string) bool {
 	for range maxTries {
 		if open, gone := pe.down(); open {
 			return gone
 		}
 		req := &request{Request: cache.Request{Op: opPurge, Key: cache.Key{Group: group}}, hop: 1}
+		if len(tags) > 0 {
+			req.Op, req.tags = opPurgeTags, tags
+		}
 		r, err := p.try(ctx, pe, req)
 		if err == nil {
 			return r.err == nil

@@ -91,12 +91,17 @@ func TestRequestsCrossUnchanged(t *testing.T) {
 		}, hop: 1},
 		{Request: cache.Request{Op: cache.OpPut, Key: key, Value: []byte{}}, hop: 1},
 		{Request: cache.Request{Op: opPurge, Key: cache.Key{Group: "g"}}, hop: 1},
+		{Request: cache.Request{Op: opPurgeTags, Key: cache.Key{Group: "g"}}, hop: 1, tags: []string{"a", "b c"}},
 		{Request: cache.Request{Op: opCopy, Key: key}, hop: 1},
 	} {
 		got, total, err := parseRequest(appendRequest(nil, &want), 100)
 		if err != nil || total != len(want.Value) || !reflect.DeepEqual(got, want) {
 			t.Errorf("%+v, %d, %v; want %+v", got, total, err, want)
 		}
+	}
+	untagged := request{Request: cache.Request{Op: opPurgeTags, Key: cache.Key{Group: "g"}}, hop: 1}
+	if _, _, err := parseRequest(appendRequest(nil, &untagged), 100); !errors.Is(err, errBadFrame) {
+		t.Errorf("a purge by no tag: %v", err)
 	}
 	put := request{Request: cache.Request{Op: cache.OpPut, Key: key, Value: make([]byte, 101)}, hop: 1}
 	if _, _, err := parseRequest(appendRequest(nil, &put), 100); !errors.Is(err, errBadFrame) {
@@ -114,7 +119,7 @@ func TestRepliesCrossUnchanged(t *testing.T) {
 	}
 	forever := &cache.Entry{Value: []byte{}, Born: now}
 	negative := &cache.Entry{Value: []byte{}, Negative: true, TTL: time.Second, Born: now}
-	load := &cache.LastLoad{Endpoint: "a", At: now.Add(-time.Minute), Millis: 1.5}
+	load := &cache.LastLoad{Endpoint: "a", At: now.Add(-time.Minute), Millis: 1.5, Status: 304, Code: "x", Waited: 7}
 	for _, want := range []reply{
 		{answer: cache.Answer{Entry: entry, Kind: cache.KindLoad, OwnerKind: cache.KindLoad, Node: "n", Status: 200, Stored: true, StaleError: true}, counted: true},
 		{answer: cache.Answer{Entry: forever, Kind: cache.KindHit}},
@@ -123,7 +128,7 @@ func TestRepliesCrossUnchanged(t *testing.T) {
 		{notOwner: true},
 		{cancelled: true, err: cache.ErrInternal},
 		{err: cache.ErrOverloaded.With("too many loads"), answer: cache.Answer{Kind: cache.KindRefused}, counted: true},
-		{copy: &cache.Copy{Node: "n", Role: "primary", Age: 1.5, TTL: -2, Forever: true, Version: "1.2.3"}},
+		{copy: &cache.Copy{Node: "n", Role: "primary", State: "stale", Age: 1.5, TTL: -2, Forever: true, Version: "1.2.3"}},
 		{copy: &cache.Copy{Role: "negative", LastLoad: load}},
 	} {
 		got, total, err := parseReply(appendReply(nil, &want, now), 100, now)

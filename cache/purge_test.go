@@ -1,0 +1,221 @@
+package cache_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"kring/cache"
+)
+
+// tagging answers with the tags that a key has: "a,b" has a and b.
+func tagging(tags map[string][]string) func(int, *cache.Load) (cache.Loaded, error) {
+	return func(n int, l *cache.Load) (cache.Loaded, error) {
+		loaded, err := counting(n, l)
+		loaded.Entry.Tags = tags[l.Key.Key]
+		return loaded, err
+	}
+}
+
+// elsewhere is a Purger that remembers what it was told.
+type elsewhere struct{ told, silent []string }
+
+func (e *elsewhere) Purge(_ context.Context, group string, tags []string) []string {
+	e.told = append(e.told, fmt.Sprint(group, tags))
+	return e.silent
+}
+
+func TestPurge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t, func(o *cache.Options) { o.Purger = &elsewhere{} })
+		for i := range 1000 {
+			f.put(kv(fmt.Sprint(i)), "v")
+		}
+		f.get(doc("k"))
+		if err := f.Purge(t.Context(), "kv"); err != nil {
+			t.Error(err)
+		}
+		if s := f.Stats(); s.Entries != 1 || s.Groups[1].Bytes != 0 {
+			t.Errorf("%+v", s)
+		}
+		f.wantsNothing(f.get(kv("1")), cache.KindHit)
+		f.wants(f.get(doc("k")), "k#1", cache.KindHit)
+		if err := f.Purge(t.Context(), "nope"); !errors.Is(err, cache.ErrUnknownGroup) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestPurgeByTag(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t)
+		f.origin.set(0, tagging(map[string][]string{"1": {"a"}, "2": {"b", "c"}, "3": {"c"}, "4": {"A", "ab"}}))
+		keys := []string{"1", "2", "3", "4", "5"}
+		for _, k := range keys {
+			f.get(doc(k))
+		}
+		f.put(kv("1"), "v")
+		if err := f.PurgeTags(t.Context(), "docs", []string{"a", "b", "nobody has it"}); err != nil {
+			t.Error(err)
+		}
+		f.checkBooks()
+		for i, k := range keys {
+			kind := cache.KindHit
+			if i < 2 {
+				kind = cache.KindLoad
+			}
+			if g := f.get(doc(k)); g.Kind != kind {
+				t.Errorf("%s: kind %d, want %d", k, g.Kind, kind)
+			}
+		}
+		f.wants(f.get(kv("1")), "v", cache.KindHit)
+		for _, err := range []error{
+			f.PurgeTags(t.Context(), "docs", nil),
+			f.PurgeTags(t.Context(), "nope", []string{"a"}),
+		} {
+			if err == nil {
+				t.Error("a purge of nothing, or nowhere, has worked")
+			}
+		}
+		if s := f.Stats(); s.Entries != 6 {
+			t.Errorf("%d entries", s.Entries)
+		}
+	})
+}
+
+// A key that the origin says is missing can have tags, too.
+func TestPurgeByTagOfAMissingKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t)
+		f.origin.set(0, func(n int, l *cache.Load) (cache.Loaded, error) {
+			loaded, err := missing(n, l)
+			loaded.Entry.Tags = []string{"a"}
+			return loaded, err
+		})
+		f.wantsNothing(f.get(doc("k")), cache.KindLoad)
+		f.wantsNothing(f.get(doc("k")), cache.KindHit)
+		if err := f.PurgeTags(t.Context(), "docs", []string{"a"}); err != nil {
+			t.Error(err)
+		}
+		f.origin.set(0, counting)
+		f.wants(f.get(doc("k")), "k#2", cache.KindLoad)
+	})
+}
+
+// A load that was begun before a purge by tag is not stored, and not joined by
+// who comes after, whatever tags it will turn out to have.
+func TestPurgeByTagDuringALoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t)
+		f.origin.set(second, tagging(map[string][]string{"k": {"a"}}))
+		before := f.crowd(3, doc("k"))
+		synctest.Wait()
+		if err := f.PurgeTags(t.Context(), "docs", []string{"a"}); err != nil {
+			t.Error(err)
+		}
+		after := f.crowd(3, doc("k"))
+		for _, gs := range before() {
+			for _, g := range gs {
+				f.wants(g, "k#1", g.Kind)
+			}
+		}
+		for _, gs := range after() {
+			for _, g := range gs {
+				f.wants(g, "k#2", g.Kind)
+			}
+		}
+	})
+}
+
+// A 304 may bring other tags.
+func TestTagsOfAnEntryThatIsNotModified(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t, group(short))
+		f.origin.set(0, func(n int, l *cache.Load) (cache.Loaded, error) {
+			if l.Previous != nil {
+				return cache.Loaded{NotModified: true, Status: 304, Tags: []string{"new"}, Freshness: cache.Unsaid}, nil
+			}
+			loaded, err := counting(n, l)
+			loaded.Entry.OriginETag, loaded.Entry.Tags = `"v"`, []string{"old"}
+			return loaded, err
+		})
+		f.get(doc("k"))
+		pass(500 * second)
+		f.wants(f.get(doc("k")), "k#1", cache.KindLoad)
+		purge := func(tag string) {
+			if err := f.PurgeTags(t.Context(), "docs", []string{tag}); err != nil {
+				t.Error(err)
+			}
+		}
+		purge("old")
+		f.wants(f.get(doc("k")), "k#1", cache.KindHit)
+		purge("new")
+		f.wants(f.get(doc("k")), "k#3", cache.KindLoad)
+	})
+}
+
+func TestPurgeNamesWhoDidNotConfirm(t *testing.T) {
+	e := &elsewhere{silent: []string{"n2", "n3"}}
+	f := setup(t, func(o *cache.Options) { o.Purger = e })
+	for _, err := range []error{
+		f.Purge(t.Context(), "docs"),
+		f.PurgeTags(t.Context(), "docs", []string{"a", "b"}),
+	} {
+		var unconfirmed *cache.UnconfirmedError
+		var known *cache.Error
+		if !errors.Is(err, cache.ErrWriteUnconfirmed) || !errors.As(err, &unconfirmed) || !errors.As(err, &known) {
+			t.Fatal(err)
+		}
+		if len(unconfirmed.Nodes) != 2 || known.Detail != "not confirmed by n2, n3" || !strings.Contains(err.Error(), known.Detail) {
+			t.Errorf("%v: %v", unconfirmed.Nodes, err)
+		}
+	}
+	if !slices.Equal(e.told, []string{"docs[]", "docs[a b]"}) {
+		t.Errorf("told %v", e.told)
+	}
+}
+
+// Purges at once, by tag and of all, among puts: what was there before a purge
+// and was to go is gone, and the store still adds up.
+func TestPurgesAtOnce(t *testing.T) {
+	f := setup(t)
+	f.origin.set(0, func(n int, l *cache.Load) (cache.Loaded, error) {
+		loaded, err := counting(n, l)
+		loaded.Entry.Tags = []string{l.Key.Key[:1]}
+		return loaded, err
+	})
+	var all sync.WaitGroup
+	for _, tag := range []string{"a", "b", "c", "d"} {
+		all.Go(func() {
+			for round := range 5 {
+				for i := range 600 {
+					f.get(doc(fmt.Sprintf("%s-%d-%d", tag, round, i)))
+				}
+				f.DropTags("docs", []string{tag})
+				for i := range 600 {
+					if c, ok := f.Copy(doc(fmt.Sprintf("%s-%d-%d", tag, round, i))); ok {
+						t.Errorf("%s-%d-%d: %+v", tag, round, i, c)
+					}
+				}
+			}
+		})
+	}
+	all.Go(func() {
+		for i := range 500 {
+			f.put(doc(fmt.Sprintf("x%d", i)), "v")
+			if i%100 == 0 {
+				f.DropGroup("docs")
+			}
+		}
+	})
+	all.Wait()
+	f.DropGroup("docs")
+	if s := f.Stats(); s.Entries != 0 || s.Bytes != 0 {
+		t.Errorf("%d entries of %d bytes are left", s.Entries, s.Bytes)
+	}
+}

@@ -1,0 +1,108 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	"kring/cache"
+)
+
+const (
+	// maxTags and maxTagBytes bound the tags of one purge, so that they fit
+	// into one frame of the peer link.
+	maxTags     = 1000
+	maxTagBytes = 32 << 10
+	// maxPurgeBody is what they take in JSON: each byte may be escaped as \u00XX.
+	maxPurgeBody = 1<<10 + 6*maxTagBytes + 16*maxTags
+)
+
+// purge answers DELETE of a group.
+func (a *API) purge(c *gin.Context, key cache.Key) error {
+	if err := plainRequest(c.Request); err != nil {
+		return err
+	}
+	ctx, cancel := a.writeContext(c.Request)
+	defer cancel()
+	if err := a.cache.Purge(ctx, key.Group); err != nil {
+		return err
+	}
+	return a.done(c, http.StatusNoContent)
+}
+
+// plainRequest refuses a purge with a query or a condition: there is none that
+// it would heed.
+func plainRequest(r *http.Request) error {
+	if err := checkQuery(r.URL.RawQuery); err != nil {
+		return err
+	}
+	return unconditional(r.Header)
+}
+
+// purgeTags answers POST of the tags whose entries are to go from a group.
+func (a *API) purgeTags(c *gin.Context, key cache.Key) error {
+	r := c.Request
+	if err := plainRequest(r); err != nil {
+		return err
+	}
+	body, err := a.readBody(r, maxPurgeBody)
+	if err != nil {
+		return err
+	}
+	defer body.release()
+	tags, err := decodeTags(body.bytes)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := a.writeContext(r)
+	defer cancel()
+	if err := a.cache.PurgeTags(ctx, key.Group, tags); err != nil {
+		return err
+	}
+	return a.done(c, http.StatusNoContent)
+}
+
+// decodeTags reads {"tags":[…]}, and nothing else: a second "tags", say, would
+// take the place of the first, and what was to be purged would stay.
+func decodeTags(body []byte) ([]string, error) {
+	if err := exactJSON(body); err != nil {
+		return nil, err
+	}
+	dec := json.NewDecoder(bytes.NewReader(body))
+	bad := errBadRequest.With(`the body is not {"tags":["…"]}`)
+	for _, want := range []json.Token{json.Delim('{'), "tags"} {
+		if t, err := dec.Token(); err != nil || t != want {
+			return nil, bad.Because(err)
+		}
+	}
+	var list []*string
+	if err := dec.Decode(&list); err != nil {
+		return nil, bad.Because(err)
+	}
+	if t, err := dec.Token(); err != nil || t != json.Delim('}') {
+		return nil, bad.Because(err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, errBadRequest.With("something follows the JSON object")
+	}
+	if len(list) == 0 {
+		return nil, errBadRequest.With("no tag is given; DELETE of the group drops all of it")
+	}
+	tags, total := make([]string, len(list)), 0
+	for i, t := range list {
+		if t == nil || *t == "" {
+			return nil, errBadRequest.With("a tag is null or empty")
+		}
+		tags[i] = *t
+		total += len(*t)
+	}
+	if len(list) > maxTags || total > maxTagBytes {
+		return nil, cache.ErrValueTooLarge.With(fmt.Sprintf("a purge has at most %d tags of %d bytes together", maxTags, maxTagBytes))
+	}
+	return tags, nil
+}
