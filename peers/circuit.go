@@ -91,6 +91,7 @@ func (p *Peers) closedCircuit(pe *peer) bool {
 		return false
 	}
 	c.open, c.gone, c.reason, c.since, c.closed = false, false, "", now, now
+	pe.calledSince.Store(p.clock())
 	p.view.Store(p.view.Load().with(pe.id, func(m *ViewMember) {
 		m.State, m.Since, m.Reason, m.outage = StateActive, now, "", 0
 	}))

@@ -167,6 +167,51 @@ func TestAnIdleHungNodeIsNoticedWithoutACall(t *testing.T) {
 	})
 }
 
+// What a pause teaches must not count against callers of the next one: the
+// pings that were sent meanwhile are all answered when it ends, late.
+func TestEveryPauseCostsCallersTheSameShortWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, 3)
+		key := c.key(0, 1, 2)
+		for pause := range 4 {
+			c.nodes[0].pause()
+			began := time.Now()
+			a, err := c.nodes[2].get(t.Context(), key)
+			if waited := time.Since(began); err != nil || a.Node != "n1" || waited > 700*time.Millisecond {
+				t.Errorf("pause %d, after %v: %+v, %v", pause, waited, a, err)
+			}
+			<-time.After(1500 * time.Millisecond)
+			c.nodes[0].resume()
+			await(t, "owner back", func() bool { a, err := c.nodes[2].get(t.Context(), key); return err == nil && a.Node == "n0" })
+			<-time.After(2 * time.Second)
+			if rtt := c.nodes[2].Stats().Peers[0].RTT; rtt > 0.1 {
+				t.Errorf("pause %d: round trips of %v s are the link's habit now", pause, rtt)
+			}
+		}
+		c.checkBooks()
+	})
+}
+
+// A link's first pongs may be late on a busy machine: that is no silence yet.
+func TestANewLinkIsGivenMoreTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := build(t, 2)
+		for _, n := range c.nodes {
+			n.run()
+		}
+		c.awaitReady()
+		key := c.key(1)
+		c.nodes[1].pause()
+		time.AfterFunc(700*time.Millisecond, c.nodes[1].resume)
+		if a, err := c.nodes[0].get(t.Context(), key); err != nil || a.Node != "n1" {
+			t.Errorf("%+v, %v", a, err)
+		}
+		if n := c.nodes[0].Stats().Peers[0].Outages; n != 0 {
+			t.Errorf("%d outages", n)
+		}
+	})
+}
+
 func TestANodeThatKeepsFailingIsLeftAloneLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := start(t, 2)

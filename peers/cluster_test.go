@@ -51,7 +51,8 @@ type node struct {
 
 func host(i int) string { return fmt.Sprintf("n%d:1", i) }
 
-// start makes n nodes and waits until they are ready.
+// start makes n nodes and waits until they are ready and their links are
+// established: with a new one they have more patience.
 func start(t *testing.T, n int, tune ...func(i int, o *peers.Options)) *cluster {
 	t.Helper()
 	c := build(t, n, tune...)
@@ -59,6 +60,7 @@ func start(t *testing.T, n int, tune ...func(i int, o *peers.Options)) *cluster 
 		n.run()
 	}
 	c.awaitReady()
+	<-time.After(time.Second)
 	return c
 }
 

@@ -46,6 +46,8 @@ type link struct {
 	nextPing, lastPing int64
 	quiet              time.Duration // that counts as silence
 	asked              int64         // when the oldest unanswered ping was sent; 0: none
+	unanswered         int           // pings since then that count: see minUnanswered
+	lastCounted        int64         // when the newest of them was sent
 }
 
 // call is one request on a link, until its final answer or the link's end.

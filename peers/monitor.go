@@ -13,14 +13,28 @@ const (
 	// starved, and what it did not hear is held against nobody.
 	lateBy = 100 * time.Millisecond
 
-	pingBusy = 100 * time.Millisecond // a link with an outstanding call
+	pingBusy = 100 * time.Millisecond // a link with an outstanding call, or a new one
 	pingIdle = 250 * time.Millisecond
+
+	// Silence takes this many pings without an answer, pingBusy apart at least:
+	// one may have been late.
+	minUnanswered = 2
 
 	// silence is how long a link with an outstanding call may bring no frame
 	// (or 4 times its p99, if that is more: machines are busy), but never more
 	// than maxSilence. An idle link has 4 times as long.
 	silence    = 250 * time.Millisecond
 	maxSilence = 2 * time.Second
+	// newcomer is the least patience with a link before it has brought
+	// enoughPongs: nobody knows yet how slow it is by habit.
+	newcomer    = time.Second
+	enoughPongs = 8
+	// firstContact is the least patience with a first connection: busy machines
+	// start slowly. It is over before a handshake times out.
+	firstContact = 500 * time.Millisecond
+	// stopped is a round of the monitor that no busy machine explains: this
+	// process did not run.
+	stopped = time.Second
 
 	// closeAfter ends a link that stays silent. Not earlier: a paused node
 	// that resumes has answers for it that settle the books.
@@ -80,22 +94,33 @@ func (s *selfDoubt) ticked(now int64) (late bool) {
 		s.doubtless = now
 	}
 	s.awake = min(round, tick+tick/2)
-	s.lateness.add(max(0, round-tick))
+	if round < stopped { // else the pause would set the patience for the next seconds
+		s.lateness.add(max(0, round-tick))
+	}
 	s.last = now
 	return late
 }
 
-// patience is how long a link with an outstanding call may be silent. A loop
-// that comes round late shows a busy machine, before any ping does.
-func (s *selfDoubt) patience(rtt *recent) time.Duration {
-	return max(silence, min(maxSilence, 4*max(rtt.percentile99(), s.lateness.percentile99())))
+// patience is how long a link with an outstanding call may be silent, if that
+// many pongs came over it and they took so long. A loop that comes round late
+// shows a busy machine, before any ping does.
+func (s *selfDoubt) patience(pongs int, rtt time.Duration) time.Duration {
+	least := silence
+	if pongs < enoughPongs {
+		least = newcomer
+	}
+	return max(least, min(maxSilence, 4*max(rtt, s.lateness.percentile99())))
 }
 
 // watch looks after one member and the link to it.
 func (p *Peers) watch(pe *peer, now int64, own *selfDoubt) {
 	l := pe.link.Load()
 	if l == nil {
-		if down := pe.lost.Load(); now-max(down, own.doubtless) > int64(silence) {
+		limit := own.patience(enoughPongs, 0)
+		if !pe.tried.Load() {
+			limit = max(limit, firstContact)
+		}
+		if down := pe.lost.Load(); now-max(down, own.doubtless) > int64(limit) {
 			if open, _ := pe.state(); !open {
 				p.openCircuit(pe, "no connection yet", false)
 			}
@@ -107,7 +132,8 @@ func (p *Peers) watch(pe *peer, now int64, own *selfDoubt) {
 	l.mu.Unlock()
 
 	heard := l.heard.Load()
-	limit := own.patience(&l.rtt)
+	pongs, rtt := l.rtt.count(), l.rtt.percentile99()
+	limit := own.patience(pongs, rtt)
 	quiet := time.Duration(0)
 	switch {
 	case waiting > 0:
@@ -121,7 +147,7 @@ func (p *Peers) watch(pe *peer, now int64, own *selfDoubt) {
 	}
 	// What this node slept through while it counted is not the member's silence.
 	l.quiet = min(quiet, l.quiet+own.awake)
-	if l.quiet > limit {
+	if l.quiet > limit && l.unanswered >= minUnanswered && !l.behind(limit) {
 		p.openCircuit(pe, "silent", false)
 		l.silent()
 	}
@@ -131,21 +157,27 @@ func (p *Peers) watch(pe *peer, now int64, own *selfDoubt) {
 	}
 
 	if l.answeredPing.Swap(false) {
-		l.asked = 0
+		l.asked, l.unanswered = 0, 0
 	}
 	period := pingIdle
-	if waiting > 0 {
+	if waiting > 0 || pongs < enoughPongs {
 		period = pingBusy
 		l.nextPing = min(l.nextPing, l.lastPing+int64(period))
 	}
 	if now >= l.nextPing {
-		l.ping(now)
-		l.lastPing = now
-		l.nextPing = now + int64(jitter(period))
-		if l.asked == 0 {
-			l.asked = now
-		}
+		l.ping(now, period)
 	}
+}
+
+// behind says whether it is this node that has not read what came, for want of
+// a processor: then the silence is not the member's, as long as that takes no
+// longer than any silence may.
+func (l *link) behind(limit time.Duration) bool {
+	if l.quiet > limit+maxSilence {
+		return false
+	}
+	n, _ := unread(l.conn)
+	return n > 0
 }
 
 // updateReady notes when all members have been tried and all that this node

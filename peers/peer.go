@@ -36,6 +36,8 @@ type peer struct {
 	tried atomic.Bool  // a connection was tried, whatever came of it
 	lost  atomic.Int64 // Peers.clock when it was last without a link
 
+	calledSince atomic.Int64 // Peers.clock when its circuit last closed
+
 	circuit circuit // guarded by Peers.mu
 
 	calls, failed atomic.Uint64
@@ -216,8 +218,7 @@ func (pe *peer) keep(ctx context.Context, l *link) error {
 	}
 	now := p.clock()
 	l.heard.Store(now)
-	l.ping(now) // its pong closes the circuit
-	l.lastPing, l.asked, l.nextPing = now, now, now+int64(pingBusy)
+	l.ping(now, pingBusy) // its pong closes the circuit
 	p.attach(pe, l)
 	pe.tried.Store(true)
 	err := l.run()

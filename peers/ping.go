@@ -44,10 +44,11 @@ func (l *link) pong(b []byte) error {
 	}
 	l.hearsUs.Store(g.hearsUs)
 	// Pings that waited while the member was silent, or this node slept, say
-	// nothing of the link.
+	// nothing of the link: an outage's are all answered at its end, most of them
+	// when the first of their pongs has closed the circuit already.
 	now, sent := p.clock(), int64(g.sent)
 	slept := sent < p.doubtless.Load() || now-p.ticked.Load() > int64(tick+lateBy)
-	if open, _ := l.pe.state(); !open && !slept {
+	if open, _ := l.pe.state(); !open && !slept && sent >= l.pe.calledSince.Load() {
 		l.rtt.add(time.Duration(max(0, now-sent)))
 	}
 	l.pe.settle(g.settled)
@@ -56,7 +57,16 @@ func (l *link) pong(b []byte) error {
 	return nil
 }
 
-func (l *link) ping(now int64) {
+// ping sends a ping, and has the next one follow after about a period.
+func (l *link) ping(now int64, period time.Duration) {
+	l.lastPing, l.nextPing = now, now+int64(jitter(period))
+	if l.asked == 0 {
+		l.asked = now
+	}
+	if l.unanswered == 0 || time.Duration(now-l.lastCounted) >= pingBusy {
+		l.unanswered++
+		l.lastCounted = now
+	}
 	l.w.urgent(framePing, func(b []byte) []byte { return binary.BigEndian.AppendUint64(b, uint64(now)) })
 }
 
@@ -77,6 +87,13 @@ func (r *recent) add(sample time.Duration) {
 	sorted := r.samples
 	slices.Sort(sorted[:have])
 	r.p99 = sorted[have-1-have/100]
+}
+
+// count is how many samples there are.
+func (r *recent) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return min(r.n, len(r.samples))
 }
 
 // percentile99 is 0 without a sample.
