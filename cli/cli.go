@@ -79,6 +79,19 @@ key, and the node that owns it answers from memory or loads it once.`,
 		newServe(), newOrigin(), newRing(), newStatus(), newHealth(),
 		newToken(), newConfig(), newLoad(), newVersion(),
 	)
+	root.InitDefaultCompletionCmd()
+	root.InitDefaultHelpCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "completion":
+			// Cobra's prints the help for a shell that it does not know, as if
+			// all were well.
+			c.Args = noArgs
+			c.RunE = func(cmd *cobra.Command, _ []string) error { return failed(cmd.Help()) }
+		case "help":
+			c.Args = helpTopic
+		}
+	}
 	return root
 }
 

@@ -33,15 +33,19 @@ func newConfigCheck() *cobra.Command {
 		Use:   "check",
 		Short: "Look for mistakes in the configuration",
 		Long: `Reads file, environment and flags as serve does. A mistake is one line and exit
-code 2.`,
+code 2. A file that several nodes share need not say which of them it is for.`,
 		Example: "  kring config check --config /etc/kring/config.yaml",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			l, err := config.Load(file, cmd.Flags())
+			l, err := config.Check(file, cmd.Flags())
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: ok\n", cmp.Or(l.File, builtIn))
+			whose := ""
+			if l.Config.Shared() {
+				whose = ", for each of its nodes: --node-id or KRING_NODE_ID says which"
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: ok%s\n", cmp.Or(l.File, builtIn), whose)
 			return failed(err)
 		},
 	}
@@ -61,7 +65,7 @@ from: a flag, the environment, the file or the default.`,
 		Example: "  KRING_CACHE_MAX_BYTES=1GiB kring config print | grep -v default",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			l, err := config.Load(file, cmd.Flags())
+			l, err := config.Check(file, cmd.Flags())
 			if err != nil {
 				return err
 			}

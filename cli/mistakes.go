@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,11 +12,17 @@ import (
 	"kring/config"
 )
 
+// later are the commands that come with members chosen at run time.
+var later = []string{"leave", "electors", "warm"}
+
 // noArgs refuses arguments, and takes the first for a misspelt command where
 // there are commands.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
+	}
+	if !cmd.HasParent() && slices.Contains(later, args[0]) {
+		return fmt.Errorf("%s %s is not available in this version", cmd.CommandPath(), args[0])
 	}
 	var names []string
 	for _, c := range cmd.Commands() {
@@ -25,6 +32,15 @@ func noArgs(cmd *cobra.Command, args []string) error {
 		return fmt.Errorf("%s takes no arguments, but there is %q", cmd.CommandPath(), args[0])
 	}
 	return fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), config.Suggest(args[0], names))
+}
+
+// helpTopic refuses a command that does not exist.
+func helpTopic(help *cobra.Command, args []string) error {
+	found, rest, err := help.Root().Find(args)
+	if err != nil || found == nil {
+		return err
+	}
+	return noArgs(found, rest)
 }
 
 // flagError adds which flag was meant.

@@ -44,14 +44,9 @@ func (r *remote) resolve() error {
 		if err != nil {
 			return err
 		}
-		host, port, err := net.SplitHostPort(l.Config.Node.Listen)
-		if err != nil {
-			return fmt.Errorf("node.listen: %q: %w", l.Config.Node.Listen, err)
+		if r.node, err = nodeOf(l); err != nil {
+			return err
 		}
-		if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {
-			host = "127.0.0.1"
-		}
-		r.node = "http://" + net.JoinHostPort(host, port)
 	}
 	address := r.node
 	if !strings.Contains(address, "://") {
@@ -66,6 +61,26 @@ func (r *remote) resolve() error {
 		return fmt.Errorf("--timeout: %v must be more than 0", r.timeout)
 	}
 	return nil
+}
+
+// nodeOf is the node that a configuration is of; of one that several nodes
+// share, the first of them, unless it says where each listens.
+func nodeOf(l *config.Loaded) (string, error) {
+	if _, said := l.Sources["node.listen"]; !said && l.Config.Shared() {
+		view, err := l.Config.Ring()
+		if err != nil {
+			return "", err
+		}
+		return view.Members[0].URL, nil
+	}
+	host, port, err := net.SplitHostPort(l.Config.Node.Listen)
+	if err != nil {
+		return "", fmt.Errorf("node.listen: %q: %w", l.Config.Node.Listen, err)
+	}
+	if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port), nil
 }
 
 func (r *remote) token() (string, error) {
@@ -115,10 +130,15 @@ func (r *remote) get(ctx context.Context, path string) ([]byte, error) {
 		return nil, failed(fmt.Errorf("read the answer of %s: %w", r.node, reason(err, r.timeout)))
 	}
 	if response.StatusCode != http.StatusOK {
-		return nil, failed(fmt.Errorf("%s%s: %s", r.node, path, problem(response.Status, body)))
+		return nil, failed(&refusedError{r.node + path, problem(response.Status, body)})
 	}
 	return body, nil
 }
+
+// refusedError is an answer other than 200: the node is there, and says why not.
+type refusedError struct{ url, reason string }
+
+func (e *refusedError) Error() string { return e.url + ": " + e.reason }
 
 // getJSON is get with the answer decoded.
 func (r *remote) getJSON(ctx context.Context, path string, into any) error {

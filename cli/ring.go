@@ -23,6 +23,8 @@ type placement struct {
 	Hash   uint32   `json:"hash"`
 	Owner  string   `json:"owner"`
 	Owners []string `json:"owners"` // all, in the order of the ring
+	// Error is why the node that was asked does not say.
+	Error string `json:"error,omitempty"`
 }
 
 func newRing() *cobra.Command {
@@ -100,13 +102,29 @@ func askRing(ctx context.Context, r *remote, out io.Writer, group string, keys [
 		group = s.Groups[0].Name
 	}
 	placements := make([]placement, len(keys))
+	var bad []error // one bad key does not hide the others
 	for i, key := range keys {
 		path := "/v1/explain/" + url.PathEscape(group) + "/" + url.PathEscape(key)
-		if err := r.getJSON(ctx, path, &placements[i]); err != nil {
+		err := r.getJSON(ctx, path, &placements[i])
+		if refused, ok := errors.AsType[*refusedError](err); ok {
+			placements[i] = placement{Key: key, Owners: []string{}, Error: refused.reason}
+			bad = append(bad, err)
+			continue
+		}
+		if err != nil {
 			return err
 		}
 	}
-	return failed(printPlacements(out, placements, asJSON))
+	if err := printPlacements(out, placements, asJSON); err != nil {
+		return failed(err)
+	}
+	switch len(bad) {
+	case 0:
+		return nil
+	case 1:
+		return bad[0]
+	}
+	return failed(fmt.Errorf("%d of %d keys are refused, the first by %w", len(bad), len(keys), bad[0]))
 }
 
 func printPlacements(w io.Writer, placements []placement, asJSON bool) error {
@@ -116,6 +134,10 @@ func printPlacements(w io.Writer, placements []placement, asJSON bool) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "KEY\tHASH\tOWNER\tNEXT")
 	for _, p := range placements {
+		if p.Error != "" {
+			fmt.Fprintf(t, "%s\t-\t-\t%s\n", printable(p.Key), p.Error)
+			continue
+		}
 		next := "-"
 		if len(p.Owners) > 1 {
 			next = strings.Join(p.Owners[1:], ", ")

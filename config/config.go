@@ -45,7 +45,21 @@ type Loaded struct {
 // those of flags that AddFlags made; flags may be nil. It refuses what would
 // let strangers in, unless --insecure is given.
 func Load(file string, flags *pflag.FlagSet) (*Loaded, error) {
-	l, err := Look(file, flags)
+	return exposed(read(file, flags, node.Config.Validate))
+}
+
+// Check is Load for those who do not serve: the file may be one that all nodes
+// share, without a node.id (see node.Config.Shared).
+func Check(file string, flags *pflag.FlagSet) (*Loaded, error) {
+	return exposed(read(file, flags, node.Config.ValidateShared))
+}
+
+// Look is Check, and does not mind a node that would be open to strangers.
+func Look(file string, flags *pflag.FlagSet) (*Loaded, error) {
+	return read(file, flags, node.Config.ValidateShared)
+}
+
+func exposed(l *Loaded, err error) (*Loaded, error) {
 	if err != nil || l.Insecure {
 		return l, err
 	}
@@ -55,9 +69,7 @@ func Load(file string, flags *pflag.FlagSet) (*Loaded, error) {
 	return l, nil
 }
 
-// Look is Load for those who do not serve: it does not mind a node that would
-// be open to strangers.
-func Look(file string, flags *pflag.FlagSet) (*Loaded, error) {
+func read(file string, flags *pflag.FlagSet, validate func(node.Config) error) (*Loaded, error) {
 	file, err := choose(file)
 	if err != nil {
 		return nil, err
@@ -74,7 +86,7 @@ func Look(file string, flags *pflag.FlagSet) (*Loaded, error) {
 		return nil, err
 	}
 	loaded := &Loaded{Config: cfg, File: file, Sources: l.sources, Insecure: insecure(flags)}
-	if err := cfg.Validate(); err != nil {
+	if err := validate(cfg); err != nil {
 		return nil, loaded.locate(err)
 	}
 	return loaded, nil

@@ -108,22 +108,28 @@ func nearest(name string, candidates []string) string {
 	return best
 }
 
-// distance is Levenshtein's: the fewest letters to insert, delete or replace.
+// distance is the fewest letters to insert, delete, replace, or swap with their
+// neighbour (optimal string alignment).
 func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	var before []int // the row before last
+	last := make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
+		row := make([]int, len(b)+1)
 		row[0] = i + 1
 		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost = 1 + min(diagonal, row[j], row[j+1])
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
 			}
-			diagonal, row[j+1] = row[j+1], cost
+			row[j+1] = min(last[j]+cost, last[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
 		}
+		before, last = last, row
 	}
-	return row[len(b)]
+	return last[len(b)]
 }

@@ -44,6 +44,7 @@ type ledgerPage struct {
 	nodes   map[string]nodeBooks // by member id, or by URL
 	missing []string             // members whose books could not be read
 	busy    bool                 // the books did not come to rest
+	guessed bool                 // nobody said who the members are: the entry nodes are taken for them
 	origin  originStats
 }
 
@@ -118,17 +119,18 @@ func poll(ctx context.Context, done func() bool) bool {
 
 func (a *auditor) read(ctx context.Context) (*ledgerPage, error) {
 	members, err := a.client.Members(ctx)
+	page := &ledgerPage{nodes: map[string]nodeBooks{}}
 	var refused *client.Error
 	switch {
 	case errors.As(err, &refused):
 		// No such route, or not with this token: the entry nodes are all we know.
+		page.guessed = true
 		for _, u := range a.nodes {
 			members = append(members, client.Member{ID: u, URL: u})
 		}
 	case err != nil:
 		return nil, err
 	}
-	page := &ledgerPage{nodes: map[string]nodeBooks{}}
 	for _, m := range members {
 		b, err := a.client.BooksOf(ctx, m.URL)
 		if err != nil {
@@ -218,6 +220,10 @@ func (p *ledgerPage) compare(now *ledgerPage, withOrigin bool) (books Books, ori
 	}
 	if p.busy {
 		books.skip("the cluster: somebody else uses it")
+	}
+	if now.guessed && peer != served+abandoned {
+		// Who served the rest has its own books, and loads.
+		books.skip("the cluster: it does not say who its members are, and --nodes are not all")
 	}
 	originLoads = now.origin.Loads - p.origin.Loads
 	if len(books.NotChecked) == 0 && peer != served+abandoned {

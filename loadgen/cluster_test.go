@@ -118,6 +118,20 @@ func TestReadsOfACluster(t *testing.T) {
 	}
 }
 
+// The books are those of the whole cluster, whichever of its nodes are entered
+// through: the others are asked at the addresses that the cluster lists.
+func TestBooksOfNodesThatAreNotEntered(t *testing.T) {
+	_, _, cfg := startCluster(t, 3, demo.Control{Version: "1", Size: 50})
+	cfg.Nodes, cfg.Keys, cfg.Count = cfg.Nodes[:1], "uniform:100", 300
+	r := run(t, cfg)
+	if err := r.Err(); err != nil {
+		t.Error(err)
+	}
+	if !r.Books.Balanced || len(r.Books.NotChecked) > 0 || len(r.PerOwner) != 3 {
+		t.Errorf("books %+v, owners %v", r.Books, r.PerOwner)
+	}
+}
+
 func warm(t *testing.T, c *nodetest.Cluster, key string) error {
 	t.Helper()
 	if got := c.Get(c.Nodes[0], "/v1/cache/docs/"+key); got.Status != http.StatusOK {

@@ -11,9 +11,28 @@ import (
 	"kring/peers"
 )
 
+// Shared reports whether the configuration is that of several nodes, and says
+// for none of them: node.id is not set, and this host's name is not in the list.
+// It may be looked at; to serve, a node needs its id.
+func (c Config) Shared() bool {
+	if c.Node.ID != "" || len(c.Cluster.Peers) == 0 {
+		return false
+	}
+	id, err := nodeID(c.Node)
+	return err == nil && !slices.ContainsFunc(c.Cluster.Peers, func(item string) bool { return strings.HasPrefix(item, id+"=") })
+}
+
 // Ring is the cluster as the configuration lists it, without a connection to
 // anybody.
 func (c Config) Ring() (*peers.View, error) {
+	if c.Shared() {
+		return peers.Look(c.Cluster)
+	}
+	return c.ownRing()
+}
+
+// ownRing is the cluster as the node that the configuration is of sees it.
+func (c Config) ownRing() (*peers.View, error) {
 	id, err := nodeID(c.Node)
 	if err != nil {
 		return nil, err
@@ -36,11 +55,19 @@ func (c Config) Ring() (*peers.View, error) {
 // again for every node of the cluster, more is a slip of the finger.
 const maxPoints = 1 << 20
 
+func (c Config) validateSharedCluster() error {
+	if !c.Shared() {
+		return c.validateCluster()
+	}
+	_, err := c.Ring()
+	return err
+}
+
 func (c Config) validateCluster() error {
 	if w, v := c.Cluster.Weight, c.Cluster.VirtualNodes; w > 0 && v > maxPoints/w {
 		return check(false, "cluster.weight", "%d times cluster.virtual_nodes, %d, are more than %d points", w, v, maxPoints)
 	}
-	view, err := c.Ring()
+	view, err := c.ownRing()
 	if err != nil || c.Node.Advertise == "" || len(c.Cluster.Peers) == 0 {
 		return err
 	}

@@ -44,9 +44,15 @@ func check(ok bool, field, format string, args ...any) error {
 
 // Validate reports a setting that cannot work, alone or with others; the error
 // is a *FieldError.
-func (c Config) Validate() error {
+func (c Config) Validate() error { return c.validate(c.validateCluster) }
+
+// ValidateShared is Validate for those who only look at a configuration: it may
+// be Shared.
+func (c Config) ValidateShared() error { return c.validate(c.validateSharedCluster) }
+
+func (c Config) validate(cluster func() error) error {
 	for _, step := range []func() error{
-		c.validateIdentity, c.validateUnavailable, c.validateCluster, c.validateCache,
+		c.validateIdentity, c.validateUnavailable, c.validateSecret, cluster, c.validateCache,
 		c.validatePools, c.validateGroups, c.validateAuth, c.validateLimits, c.validateLog,
 	} {
 		if err := step(); err != nil {
@@ -64,6 +70,12 @@ func (c Config) validateIdentity() error {
 		return nil
 	}
 	return checkURL("node.advertise", c.Node.Advertise)
+}
+
+// validateSecret refuses a secret that a file with a blank line in it makes,
+// and that anybody would guess. It is not shown, like all secrets.
+func (c Config) validateSecret() error {
+	return check(c.Cluster.Secret == "" || strings.TrimSpace(c.Cluster.Secret) != "", "cluster.secret", "is nothing but white space")
 }
 
 // splitAddress takes host:port apart; the port is a number.
@@ -84,8 +96,17 @@ func splitAddress(address string) (host string, port int, err error) {
 
 func checkURL(field, text string) error {
 	u, err := url.Parse(text)
-	return check(err == nil && u.Scheme == "http" && u.Hostname() != "" && u.User == nil && strings.Trim(u.Path, "/") == "" && u.RawQuery == "" && u.Fragment == "",
+	return check(err == nil && portOf(u) && u.Scheme == "http" && u.Hostname() != "" && u.User == nil && strings.Trim(u.Path, "/") == "" && u.RawQuery == "" && u.Fragment == "",
 		field, "%q is not a URL of the form http://host:port", text)
+}
+
+// portOf reports whether a URL's port can be one, if it has any.
+func portOf(u *url.URL) bool {
+	if u.Port() == "" {
+		return true
+	}
+	port, err := strconv.Atoi(u.Port())
+	return err == nil && port >= 1 && port <= 65535
 }
 
 func (c Config) validateCache() error {
@@ -142,6 +163,12 @@ func (c Config) validatePools() error {
 		)
 		if err != nil {
 			return err
+		}
+		for _, e := range p.Endpoints {
+			u, err := url.Parse(e.URL)
+			if err := check(err == nil && portOf(u), at+"endpoints["+e.Name+"].url", "%q: the port must be a number from 1 to 65535", e.URL); err != nil {
+				return err
+			}
 		}
 		seen[p.Name] = true
 	}

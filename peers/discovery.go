@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"kring/consistenthash"
 )
@@ -35,23 +36,24 @@ var hashes = map[string]consistenthash.Hash{
 	"crc32-plain": consistenthash.PlainCRC32,
 }
 
+// Look is the view of a list that several nodes share, seen by none of them:
+// whose key is whose, without any connection.
+func Look(cfg Config) (*View, error) {
+	if err := checkRing(cfg); err != nil {
+		return nil, err
+	}
+	members, err := discoverStatic(Member{}, cfg.Peers)
+	if err != nil {
+		return nil, err
+	}
+	return newView("", members, cfg, time.Now()), nil
+}
+
 // discover reads the list of the configuration and returns all members, self
 // included, by id. Its errors name the field and the value.
 func discover(self Member, cfg Config) ([]Member, error) {
-	if cfg.Discovery != "static" {
-		return nil, fmt.Errorf("cluster.discovery: %q: only static is known", cfg.Discovery)
-	}
-	if cfg.Name == "" {
-		return nil, fmt.Errorf("cluster.name: %q: must not be empty", cfg.Name)
-	}
-	if len(cfg.Name) > maxName {
-		return nil, fmt.Errorf("cluster.name: %.20q…: longer than %d bytes", cfg.Name, maxName)
-	}
-	if cfg.VirtualNodes < 1 || cfg.VirtualNodes > 1<<16 {
-		return nil, fmt.Errorf("cluster.virtual_nodes: %d: must be 1 to %d", cfg.VirtualNodes, 1<<16)
-	}
-	if _, ok := hashes[cfg.Hash]; !ok {
-		return nil, fmt.Errorf("cluster.hash: %q: must be crc32 or crc32-plain", cfg.Hash)
+	if err := checkRing(cfg); err != nil {
+		return nil, err
 	}
 	if self.Weight == 0 {
 		self.Weight = cfg.Weight
@@ -68,6 +70,27 @@ func discover(self Member, cfg Config) ([]Member, error) {
 	return discoverStatic(self, cfg.Peers)
 }
 
+// checkRing checks what all nodes have alike, besides the list.
+func checkRing(cfg Config) error {
+	if cfg.Discovery != "static" {
+		return fmt.Errorf("cluster.discovery: %q: only static is known", cfg.Discovery)
+	}
+	if cfg.Name == "" {
+		return fmt.Errorf("cluster.name: %q: must not be empty", cfg.Name)
+	}
+	if len(cfg.Name) > maxName {
+		return fmt.Errorf("cluster.name: %.20q…: longer than %d bytes", cfg.Name, maxName)
+	}
+	if cfg.VirtualNodes < 1 || cfg.VirtualNodes > 1<<16 {
+		return fmt.Errorf("cluster.virtual_nodes: %d: must be 1 to %d", cfg.VirtualNodes, 1<<16)
+	}
+	if _, ok := hashes[cfg.Hash]; !ok {
+		return fmt.Errorf("cluster.hash: %q: must be crc32 or crc32-plain", cfg.Hash)
+	}
+	return nil
+}
+
+// discoverStatic reads the list; a self without an id need not be in it.
 func discoverStatic(self Member, list []string) ([]Member, error) {
 	members := make([]Member, 0, len(list))
 	byURL := make(map[string]string, len(list))
@@ -94,7 +117,7 @@ func discoverStatic(self Member, list []string) ([]Member, error) {
 		}
 		members = append(members, m)
 	}
-	if !found {
+	if !found && self.ID != "" {
 		return nil, fmt.Errorf("cluster.peers: %q: this node's id %s is missing", strings.Join(list, ", "), self.ID)
 	}
 	slices.SortFunc(members, func(a, b Member) int { return strings.Compare(a.ID, b.ID) })
