@@ -123,6 +123,7 @@ func (c *connection) CloseWrite() error {
 	if err := half.CloseWrite(); err != nil {
 		return err
 	}
+	c.waits() // who wants in need not wait for who is on the way out
 	b := make([]byte, lingerRead)
 	for now, end := time.Now(), time.Now().Add(lingerTime); now.Before(end); now = time.Now() {
 		if err := c.SetReadDeadline(now.Add(min(lingerIdle, end.Sub(now)))); err != nil {
