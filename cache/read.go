@@ -88,7 +88,7 @@ func (c *Cache) enter(p *page, a Answer, term uint64) {
 func (c *Cache) Serve(ctx context.Context, req *Request) (Answer, error) {
 	switch req.Op {
 	case OpPut, OpDelete:
-		return c.serveWrite(req)
+		return c.serveWrite(ctx, req)
 	case OpGet:
 	default:
 		return Answer{Node: c.node}, ErrInternal.With("unknown operation")

@@ -44,10 +44,7 @@ func (c *Cache) write(ctx context.Context, req *Request) (Answer, error) {
 	for req.ID == 0 {
 		req.ID = rand.Uint64()
 	}
-	if err := ctx.Err(); err != nil {
-		if errors.Is(err, context.DeadlineExceeded) {
-			err = ErrWriteUnconfirmed.Because(err)
-		}
+	if err := given(ctx); err != nil {
 		return Answer{Node: c.node}, err
 	}
 	term, self := c.router.Acts(req.Key.Key)
@@ -60,11 +57,20 @@ func (c *Cache) write(ctx context.Context, req *Request) (Answer, error) {
 			return Answer{Node: c.node}, errNobodyActs
 		}
 	}
-	return c.apply(g, req, term)
+	return c.apply(ctx, g, req, term)
+}
+
+// given is the error of a write whose time is up, or whose caller is gone.
+func given(ctx context.Context) error {
+	err := ctx.Err()
+	if errors.Is(err, context.DeadlineExceeded) {
+		return ErrWriteUnconfirmed.Because(err)
+	}
+	return err
 }
 
 // serveWrite carries out another node's write.
-func (c *Cache) serveWrite(req *Request) (Answer, error) {
+func (c *Cache) serveWrite(ctx context.Context, req *Request) (Answer, error) {
 	g, err := c.checkWrite(req)
 	if err != nil {
 		return Answer{Node: c.node}, err
@@ -73,7 +79,7 @@ func (c *Cache) serveWrite(req *Request) (Answer, error) {
 	if !self {
 		return Answer{Node: c.node}, ErrActHere
 	}
-	return c.apply(g, req, term)
+	return c.apply(ctx, g, req, term)
 }
 
 func (c *Cache) checkWrite(req *Request) (*group, error) {
@@ -103,7 +109,11 @@ func (c *Cache) checkWrite(req *Request) (*group, error) {
 
 // apply is the write itself, in one step under the stripe's lock: writes of a
 // key come one after the other, and none is merged with another. See fence.go.
-func (c *Cache) apply(g *group, req *Request, term uint64) (Answer, error) {
+//
+// Nothing happens once ctx has ended: its caller has turned to another node,
+// or was told that the write is unconfirmed, and later writes may have been
+// acknowledged since.
+func (c *Cache) apply(ctx context.Context, g *group, req *Request, term uint64) (Answer, error) {
 	h := c.store.hash(req.Key.Key)
 	var entry *Entry
 	if req.Op == OpPut {
@@ -115,6 +125,9 @@ func (c *Cache) apply(g *group, req *Request, term uint64) (Answer, error) {
 	s := c.stripe(h)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := given(ctx); err != nil {
+		return Answer{Node: c.node}, err
+	}
 	a := Answer{Node: c.node, Entry: entry, Stored: entry != nil}
 	r := receipt{id: req.ID, key: req.Key}
 	if created, done := c.receipts.find(r); done {

@@ -258,3 +258,34 @@ func TestWriteWithAContextThatIsOver(t *testing.T) {
 		}
 	})
 }
+
+// Another node's write that was given up, or whose time has passed, changes
+// nothing: it may have been carried out elsewhere long ago.
+func TestAnothersWriteWithAContextThatIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t)
+		f.put(kv("k"), "newer")
+		cancelled, cancel := context.WithCancel(t.Context())
+		cancel()
+		late, cancel := context.WithTimeout(t.Context(), second)
+		defer cancel()
+		pass(2 * second)
+		for i, req := range []cache.Request{
+			{Op: cache.OpPut, Key: kv("k"), Value: []byte("older"), ID: 1},
+			{Op: cache.OpDelete, Key: kv("k"), ID: 2},
+		} {
+			if _, err := f.Serve(cancelled, &req); !errors.Is(err, context.Canceled) {
+				t.Errorf("write %d, cancelled: %v", i, err)
+			}
+			if _, err := f.Serve(late, &req); !errors.Is(err, cache.ErrWriteUnconfirmed) {
+				t.Errorf("write %d, too late: %v", i, err)
+			}
+			f.wants(f.get(kv("k")), "newer", cache.KindHit)
+		}
+		// Refused is not done: the same write with time left is carried out.
+		if _, err := f.Serve(t.Context(), &cache.Request{Op: cache.OpDelete, Key: kv("k"), ID: 2}); err != nil {
+			t.Error(err)
+		}
+		f.wantsNothing(f.get(kv("k")), cache.KindHit)
+	})
+}

@@ -41,6 +41,10 @@ func (s *served) act() {
 			s.reply, s.kind = reply{err: cache.ErrInternal}, cache.KindNone
 		}
 	}()
+	if s.changes() && s.ctx.Err() != nil {
+		s.fail(s.ctx.Err())
+		return
+	}
 	switch s.req.Op {
 	case opPurge:
 		p.handler.DropGroup(key.Group)

@@ -81,6 +81,9 @@ func (p *Peers) ask(ctx context.Context, req *cache.Request, hop uint8, asker st
 // try makes one call to a member, if it can be called.
 func (p *Peers) try(ctx context.Context, pe *peer, req *request) (reply, error) {
 	l, err := pe.callable(ctx)
+	if err == nil {
+		err = ctx.Err()
+	}
 	if err != nil {
 		return reply{}, err
 	}

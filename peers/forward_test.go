@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -209,6 +211,48 @@ func TestAHungOwnerCostsOneShortWaitAndIsBackAfterwards(t *testing.T) {
 			t.Errorf("terms of two outages: %d, %d", first, second)
 		}
 		c.nodes[0].resume()
+	})
+}
+
+// An owner that was paused finds writes in its sockets that were carried out
+// elsewhere since, or given up, and newer ones were acknowledged.
+func TestWhatWasGivenUpDuringAPauseIsNotCarriedOutAfterIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, 3)
+		key := cache.Key{Group: "g", Key: c.key(0, 1, 2)}
+		c.nodes[0].pause()
+		var callers sync.WaitGroup
+		for id, size := range []int{1, 60 << 10, 60 << 10, 100 << 10} { // one reader's buffer does not hold all
+			callers.Go(func() {
+				req := &cache.Request{Op: cache.OpPut, Key: key, Value: make([]byte, size), ID: uint64(id + 1)}
+				if a, err := c.nodes[2].Forward(t.Context(), req); err != nil || a.Node != "n1" {
+					t.Errorf("put %d: %+v, %v", id, a, err)
+				}
+			})
+		}
+		callers.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			_, err := c.nodes[1].Forward(ctx, &cache.Request{Op: cache.OpDelete, Key: key, ID: 100})
+			if !errors.Is(err, cache.ErrWriteUnconfirmed) {
+				t.Error("delete:", err)
+			}
+		})
+		callers.Go(func() {
+			if left := c.nodes[2].Purge(t.Context(), "g", nil); !slices.Equal(left, []string{"n0"}) {
+				t.Errorf("purge unconfirmed by %v", left)
+			}
+		})
+		callers.Wait()
+		c.nodes[0].resume()
+		await(t, "owner back", func() bool { a, err := c.nodes[2].get(t.Context(), key.Key); return err == nil && a.Node == "n0" })
+		<-time.After(time.Second)
+		if n := c.nodes[0]; len(n.writes)+len(n.dropped) != 0 {
+			t.Errorf("%d writes were carried out after all, and groups %q dropped", len(n.writes), n.dropped)
+		}
+		if n := c.nodes[1]; len(n.writes) != 4 {
+			t.Errorf("%d writes at the stand-in", len(n.writes))
+		}
 	})
 }
 

@@ -31,8 +31,11 @@ type incoming struct {
 	cancel  context.CancelFunc
 	workers sync.WaitGroup
 
-	partial      map[uint64]*served // puts whose value arrives; of the reader alone
+	// Of the reader alone:
+	partial      map[uint64]*served // puts whose value arrives
 	partialBytes int
+	taken        int64 // bytes of whole frames so far
+	held         []held
 
 	mu    sync.Mutex         // guards calls and the flags told in them
 	calls map[uint64]*served // those without a final answer
@@ -72,6 +75,7 @@ func (in *incoming) run(ctx context.Context) {
 
 func (in *incoming) read() error {
 	for {
+		in.release()
 		h, err := in.reader.header()
 		if err != nil {
 			return err
@@ -99,6 +103,7 @@ func (in *incoming) read() error {
 		if err != nil {
 			return err
 		}
+		in.taken += int64(headerLen + h.body)
 	}
 }
 
@@ -120,7 +125,7 @@ func (in *incoming) called(h header, b []byte) error {
 		return err
 	}
 	if total <= chunkLen {
-		in.workers.Go(s.answer)
+		in.start(s)
 		return nil
 	}
 	if in.partialBytes+total > maxPartial {
@@ -167,7 +172,7 @@ func (in *incoming) chunk(h header) error {
 		delete(in.partial, s.id)
 		in.partialBytes -= s.partial.total
 		s.req.Value, s.partial.value = s.partial.value, nil
-		in.workers.Go(s.answer)
+		in.start(s)
 	}
 	return nil
 }

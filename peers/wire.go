@@ -97,10 +97,26 @@ func parseHeader(b []byte) (header, error) {
 }
 
 // frameReader reads frames from a connection.
-type frameReader struct{ r *bufio.Reader }
+type frameReader struct {
+	r     *bufio.Reader
+	under *bufio.Reader // what r reads from, if that is buffered, too
+}
 
 func newFrameReader(r io.Reader) frameReader {
-	return frameReader{bufio.NewReaderSize(r, chunkLen)}
+	f := frameReader{r: bufio.NewReaderSize(r, chunkLen)}
+	if under, ok := r.(*bufio.Reader); ok && under != f.r {
+		f.under = under
+	}
+	return f
+}
+
+// buffered is how many bytes were read from the connection and not from f.
+func (f frameReader) buffered() int {
+	n := f.r.Buffered()
+	if f.under != nil {
+		n += f.under.Buffered()
+	}
+	return n
 }
 
 func (f frameReader) header() (header, error) {
