@@ -5,18 +5,24 @@ import "time"
 // Config is what an item of the list `pools` says of choosing an endpoint.
 type Config struct {
 	Name string `mapstructure:"name"`
-	// Policy is round_robin, weighted or smooth_weighted.
+	// Policy is round_robin, weighted, smooth_weighted, least_assigned or
+	// least_in_flight.
 	Policy string `mapstructure:"policy"`
-	// State is where the policy's state lives: local, or redis.
+	// State is where the policy's state lives: local, in this process, or
+	// redis, where all processes share it (least_assigned, least_in_flight).
 	State string `mapstructure:"state"`
-	// Lease is how long an assignment may stay unfinished (least_in_flight).
+	// Lease is how long an assignment over HTTP, or in the shared state of
+	// least_in_flight, may stay unfinished unless it is renewed.
 	Lease time.Duration `mapstructure:"lease"`
 	// MaxEjected is the share of the eligible endpoints that health may take
 	// out at once.
-	MaxEjected float64       `mapstructure:"max_ejected"`
-	SlowStart  time.Duration `mapstructure:"slow_start"`
-	KeepCount  time.Duration `mapstructure:"keep_count"`
-	Health     HealthConfig  `mapstructure:"health"`
+	MaxEjected float64 `mapstructure:"max_ejected"`
+	// SlowStart is how long an endpoint that comes (back) takes to get its
+	// whole share; 0: none. It never applies when the process starts.
+	SlowStart time.Duration `mapstructure:"slow_start"`
+	// KeepCount is how long what was counted of a removed endpoint is kept.
+	KeepCount time.Duration `mapstructure:"keep_count"`
+	Health    HealthConfig  `mapstructure:"health"`
 	// Endpoints in the order in which ties are broken.
 	Endpoints []EndpointConfig `mapstructure:"endpoints"`
 }

@@ -94,6 +94,8 @@ func (p *Pool) observeProbe(m *member, good bool) {
 	p.mu.Lock()
 	var n note
 	switch {
+	case m.candidate:
+		n = p.considerLocked(m, good, now)
 	case good:
 		m.probeFails = 0
 		m.suspect.Store(m.ejected || m.fails > 0)
@@ -115,6 +117,22 @@ func (p *Pool) observeProbe(m *member, good bool) {
 	panics.log(p.log)
 }
 
+// considerLocked admits a candidate after enough good probes in a row.
+func (p *Pool) considerLocked(m *member, good bool, now time.Time) note {
+	if !good {
+		m.good = 0
+		return note{}
+	}
+	if m.good++; m.good < goodProbes {
+		return note{}
+	}
+	m.candidate = false
+	if p.cfg.SlowStart > 0 {
+		m.ramp = now
+	}
+	return note{slog.LevelInfo, "endpoint admitted", []any{"pool", p.cfg.Name, "endpoint", m.endpoint.Name}}
+}
+
 func (p *Pool) tooMany(fails int) bool {
 	limit := p.cfg.Health.MaxFails
 	return limit > 0 && fails >= limit
@@ -133,6 +151,7 @@ func (p *Pool) ejectLocked(m *member, now time.Time, why string) note {
 	d := p.cfg.Health.FailTimeout << m.doublings
 	d += time.Duration((rand.Float64()*0.4 - 0.2) * float64(d))
 	m.ejected, m.trialOut = true, false
+	m.ramp = time.Time{}
 	m.lasted, m.until = d, now.Add(d)
 	m.fails, m.probeFails = 0, 0
 	m.suspect.Store(true)
@@ -143,6 +162,9 @@ func (p *Pool) ejectLocked(m *member, now time.Time, why string) note {
 func (p *Pool) restoreLocked(m *member, now time.Time) note {
 	m.ejected, m.trialOut = false, false
 	m.returned = now
+	if p.cfg.SlowStart > 0 {
+		m.ramp = now
+	}
 	m.fails, m.probeFails = 0, 0
 	m.suspect.Store(false)
 	m.epoch.Add(1)

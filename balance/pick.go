@@ -22,12 +22,12 @@ const (
 type Pick struct {
 	Endpoint Endpoint
 
-	pool  *Pool
-	m     *member
-	lease *lease
-	seq   uint64
-	epoch uint64
-	trial bool
+	pool   *Pool
+	choice choice
+	lease  *lease
+	seq    uint64
+	epoch  uint64
+	trial  bool
 }
 
 // lease makes the first Done of a pick the only one. It outlives its pick and
@@ -37,20 +37,29 @@ type lease struct{ seq atomic.Uint64 }
 
 var leases = sync.Pool{New: func() any { return new(lease) }}
 
-func newPick(p *Pool, m *member, epoch uint64, trial bool) Pick {
-	m.assigned.Add(1)
-	m.inFlight.Add(1)
+func newPick(p *Pool, c choice, epoch uint64, trial bool) Pick {
+	c.m.assigned.Add(1)
+	c.m.inFlight.Add(1)
 	l := leases.Get().(*lease)
-	return Pick{Endpoint: m.endpoint, pool: p, m: m, lease: l, seq: l.seq.Load(), epoch: epoch, trial: trial}
+	return Pick{Endpoint: c.m.endpoint, pool: p, choice: c, lease: l, seq: l.seq.Load(), epoch: epoch, trial: trial}
 }
 
 // Done says how the request ended. Only the first call counts, whichever copy
-// it is made on; on a zero Pick it does nothing.
+// it is made on; on a zero Pick it does nothing. Where the pool's state is
+// shared, it takes as long as telling the others does.
 func (p Pick) Done(o Outcome) {
+	if p.end(o) {
+		p.pool.policy.release(p.choice)
+	}
+}
+
+// end is Done but for what the policy has to be told.
+func (p Pick) end(o Outcome) bool {
 	if p.lease == nil || !p.lease.seq.CompareAndSwap(p.seq, p.seq+1) {
-		return
+		return false
 	}
 	leases.Put(p.lease)
-	p.m.inFlight.Add(-1)
-	p.pool.observe(p.m, p.epoch, p.trial, o)
+	p.choice.m.inFlight.Add(-1)
+	p.pool.observe(p.choice.m, p.epoch, p.trial, o)
+	return true
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,11 +18,23 @@ var ErrNoEligible = errors.New("no eligible endpoint")
 // Endpoint is where a request goes.
 type Endpoint struct{ Name, URL string }
 
+// Options are what a pool takes from its surroundings.
+type Options struct {
+	// Redis holds the state of pools that share it; nil: there is none.
+	Redis *Redis
+	// AllowedHosts are where endpoints that are added at run time may be:
+	// "host" (any port), "host:port", "*.domain", each also as
+	// "https://host". Where the configured endpoints are is allowed as well.
+	AllowedHosts []string
+	Log          *slog.Logger // nil: discarded
+}
+
 // Pool is a set of endpoints and the policy that picks among them.
 type Pool struct {
-	cfg    Config
-	policy policy
-	log    *slog.Logger
+	cfg     Config
+	policy  policy
+	log     *slog.Logger
+	allowed []string
 
 	// set is what may be picked now. It is swapped whole, so that a pick takes
 	// no lock but its policy's.
@@ -30,30 +42,60 @@ type Pool struct {
 	// panics counts the picks that were made among unhealthy endpoints.
 	panics atomic.Int64
 
-	// mu guards the list of members, their eligibility and health, and the
-	// making of set from them.
-	mu      sync.Mutex
-	members []*member
+	// mu guards the list of members, their eligibility and health, the tallies
+	// of those that are gone, and the making of set from them.
+	mu         sync.Mutex
+	members    []*member
+	steps      []int64 // of the members, in their order
+	ranks      []int   // likewise
+	nextOrder  int
+	generation uint64
+	departed   map[string]departed
 
-	probes probes
+	probes      probes
+	assignments assignments
+	shared      *shared // nil: the state is in this process
 }
 
-// New makes a pool. Its errors name the field and the value.
+// New makes a pool whose state is in this process. Its errors name the field
+// and the value.
 func New(cfg Config, log *slog.Logger) (*Pool, error) {
+	return Open(cfg, Options{Log: log})
+}
+
+// Open makes a pool. Its errors name the field and the value. A pool whose
+// state is shared is usable at once, whether or not Redis can be reached.
+func Open(cfg Config, o Options) (*Pool, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
+	if cfg.State == stateRedis && o.Redis == nil {
+		return nil, fmt.Errorf("pools[%s].state: redis: no Redis is configured", cfg.Name)
 	}
-	p := &Pool{cfg: cfg, policy: policies[cfg.Policy](), log: log}
-	for i, e := range cfg.Endpoints {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	p := &Pool{cfg: cfg, log: o.Log, allowed: o.AllowedHosts, departed: map[string]departed{}}
+	p.assignments.begun = time.Now()
+	for _, e := range cfg.Endpoints {
 		p.members = append(p.members, &member{
 			endpoint: Endpoint{Name: e.Name, URL: e.URL},
-			order:    i, weight: int64(e.Weight), eligible: true,
+			order:    p.nextOrder, weight: int64(e.Weight), eligible: true, tally: new(tally),
 		})
+		p.nextOrder++
 	}
-	p.rebuild()
+	if cfg.State == stateRedis {
+		p.shared = newShared(p, o.Redis)
+		p.policy = p.shared
+	} else {
+		p.policy = policies[cfg.Policy]()
+	}
+	p.mu.Lock()
+	p.changedLocked(time.Now())
+	p.mu.Unlock()
+	if p.shared != nil {
+		p.shared.start()
+	}
 	return p, nil
 }
 
@@ -73,81 +115,83 @@ func (p *Pool) PickOther(ctx context.Context, than string) (Pick, error) {
 }
 
 func (p *Pool) pick(ctx context.Context, not string) (Pick, error) {
+	p.lapse()
+	heldBack := ""
 	for {
-		s := p.pickable()
-		if not != "" {
-			s = s.without(not)
-		}
-		if len(s.members) == 0 {
+		s := p.pickable().without(not, heldBack)
+		if len(s.seats) == 0 {
 			return Pick{}, ErrNoEligible
 		}
-		m, err := p.policy.pick(ctx, s)
+		c, err := p.policy.pick(ctx, s)
+		if errors.Is(err, errOutdated) {
+			continue // members or weights have just changed
+		}
 		if err != nil {
 			return Pick{}, fmt.Errorf("pick from pool %s: %w", p.cfg.Name, err)
 		}
-		epoch, trial := m.epoch.Load(), false
+		if s.ramps && heldBack == "" && len(s.seats) > 1 && p.holdsBack(c.m) {
+			// Its turn is spent, so that its share of all turns is smaller by
+			// as much, whatever the policy.
+			p.policy.release(c)
+			heldBack = c.m.endpoint.Name
+			continue
+		}
+		epoch, trial := c.m.epoch.Load(), false
 		if s.trials {
 			var ok bool
-			if epoch, trial, ok = p.claim(m); !ok {
+			if epoch, trial, ok = p.claim(c.m); !ok {
+				p.policy.release(c)
 				continue // somebody else has just begun this endpoint's trial
 			}
 		}
 		if s.panic {
 			p.panics.Add(1)
 		}
-		return newPick(p, m, epoch, trial), nil
+		return newPick(p, c, epoch, trial), nil
 	}
 }
 
-// Rotate makes and forgets n picks. Workers that start together rotate by
-// different numbers, or the first endpoint gets a burst from all of them.
+// holdsBack says whether slow start keeps m from taking this turn: less and
+// less often in the course of slow_start.
+func (p *Pool) holdsBack(m *member) bool {
+	p.mu.Lock()
+	ramp := m.ramp
+	p.mu.Unlock()
+	if ramp.IsZero() {
+		return false
+	}
+	return rand.Float64() >= float64(time.Since(ramp))/float64(p.cfg.SlowStart)
+}
+
+// Rotate makes and forgets n picks of a policy that takes turns. Workers that
+// start together rotate by different numbers, or the first endpoint gets a
+// burst from all of them.
 func (p *Pool) Rotate(ctx context.Context, n int) error {
 	s := p.pickable()
-	if len(s.members) == 0 {
+	if len(s.seats) == 0 {
 		return nil
 	}
+	turning := p.policy
+	switch t := turning.(type) {
+	case *shared:
+		turning = &t.local
+	case *leastAssigned:
+		return nil // its picks are a count, and a burst ends after one
+	}
 	for range n {
-		if _, err := p.policy.pick(ctx, s); err != nil {
+		c, err := turning.pick(ctx, s)
+		if err != nil {
 			return fmt.Errorf("rotate pool %s: %w", p.cfg.Name, err)
 		}
+		turning.release(c)
 	}
 	return nil
 }
 
-// SetEligible says whether the operator allows an endpoint, and reports
-// whether the pool has it. The policy's state of an endpoint that is not
-// eligible is kept as it is: it does not catch up when it returns.
-func (p *Pool) SetEligible(name string, eligible bool) bool {
-	p.mu.Lock()
-	i := p.indexLocked(name)
-	if i >= 0 {
-		p.members[i].eligible = eligible
+// Close ends the probes and the sharing of state, and waits for them.
+func (p *Pool) Close() {
+	p.probes.close()
+	if p.shared != nil {
+		p.shared.close()
 	}
-	note := p.rebuildLocked(time.Now())
-	p.mu.Unlock()
-	note.log(p.log)
-	return i >= 0
-}
-
-// Remove takes an endpoint out of the pool, and reports whether it was there.
-// Requests that are under way to it end as they do.
-func (p *Pool) Remove(name string) bool {
-	p.mu.Lock()
-	i := p.indexLocked(name)
-	if i >= 0 {
-		p.members[i].removed = true
-		p.members = slices.Delete(p.members, i, i+1)
-		p.policy.reset(p.members)
-	}
-	note := p.rebuildLocked(time.Now())
-	p.mu.Unlock()
-	note.log(p.log)
-	return i >= 0
-}
-
-// Close ends the probes and waits for them.
-func (p *Pool) Close() { p.probes.close() }
-
-func (p *Pool) indexLocked(name string) int {
-	return slices.IndexFunc(p.members, func(m *member) bool { return m.endpoint.Name == name })
 }

@@ -14,9 +14,12 @@ type Prober func(ctx context.Context, url string) error
 
 // probes owns the goroutines that probe a pool's endpoints, one for each.
 type probes struct {
-	// mu guards cancel and closed; wg is added to under it.
+	// mu guards ctx, cancel, ask and closed; wg is added to under it. It is
+	// taken before the pool's.
 	mu     sync.Mutex
+	ctx    context.Context
 	cancel context.CancelFunc
+	ask    Prober
 	closed bool
 	wg     sync.WaitGroup
 }
@@ -28,20 +31,40 @@ func (p *Pool) StartProbes(ask Prober) {
 	if p.cfg.Health.Probe == "" {
 		return
 	}
-	p.mu.Lock()
-	members := append([]*member(nil), p.members...)
-	p.mu.Unlock()
-
-	p.probes.mu.Lock()
-	defer p.probes.mu.Unlock()
-	if p.probes.closed || p.probes.cancel != nil {
+	s := &p.probes
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.cancel != nil {
 		return
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	p.probes.cancel = cancel
-	for _, m := range members {
-		p.probes.wg.Go(func() { p.probe(ctx, m, ask) })
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.ask = ask
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, m := range p.members {
+		if m.barred == "" {
+			s.watchLocked(p, m)
+		}
 	}
+}
+
+// watch begins to probe a member that came later.
+func (s *probes) watch(p *Pool, m *member) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed && s.cancel != nil {
+		s.watchLocked(p, m)
+	}
+}
+
+// watchLocked starts the one goroutine that probes m; a member is handed to
+// StartProbes and to watch, perhaps, but is watched once.
+func (s *probes) watchLocked(p *Pool, m *member) {
+	if m.watched {
+		return
+	}
+	m.watched = true
+	s.wg.Go(func() { p.probe(s.ctx, m, s.ask) })
 }
 
 func (p *Pool) probe(ctx context.Context, m *member, ask Prober) {

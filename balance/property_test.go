@@ -95,7 +95,7 @@ func TestOnlyTheEligibleArePicked(t *testing.T) {
 }
 
 func BenchmarkPick(b *testing.B) {
-	for _, policy := range []string{"round_robin", "weighted", "smooth_weighted"} {
+	for _, policy := range policies {
 		b.Run(policy, func(b *testing.B) {
 			p := newPool(b, config(policy, 5, 1, 1, 2, 3, 1, 1, 4, 2, 1))
 			ctx := b.Context()

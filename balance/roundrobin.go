@@ -8,6 +8,7 @@ import (
 // roundRobin takes the members in turn, whatever their weights (0 is never in
 // the set).
 type roundRobin struct {
+	turns
 	// mu guards next: the place in the configuration's order from which the
 	// next member is looked for. Counting places, not positions in the set,
 	// keeps the turn when members come and go.
@@ -15,23 +16,23 @@ type roundRobin struct {
 	next int
 }
 
-func (r *roundRobin) pick(_ context.Context, s *set) (*member, error) {
+func (r *roundRobin) pick(_ context.Context, s *set) (choice, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	m := from(s, r.next)
+	m := from(s, r.next).m
 	r.next = m.order + 1
-	return m, nil
+	return choice{m: m}, nil
 }
 
-func (r *roundRobin) reset([]*member) {}
+func (r *roundRobin) reset([]*member, uint64) {}
 
-// from is the first member at or after a place in the configuration's order,
-// the first of all if there is none.
-func from(s *set, order int) *member {
-	for _, m := range s.members {
-		if m.order >= order {
-			return m
+// from is the first seat at or after a place in the configuration's order, the
+// first of all if there is none.
+func from(s *set, order int) *seat {
+	for i := range s.seats {
+		if s.seats[i].m.order >= order {
+			return &s.seats[i]
 		}
 	}
-	return s.members[0]
+	return &s.seats[0]
 }

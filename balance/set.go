@@ -3,59 +3,63 @@ package balance
 import (
 	"context"
 	"log/slog"
-	"sync/atomic"
 	"time"
 )
 
-// member is an endpoint in a pool. Order, weight and endpoint never change.
-type member struct {
-	endpoint Endpoint
-	order    int // place in the configuration; stays when others are removed
-	weight   int64
-
-	// current belongs to the pool's policy, which writes it under its own
-	// lock: the current weight, or what is left of a turn. It is atomic so
-	// that status can read it.
-	current atomic.Int64
-
-	assigned atomic.Int64
-	inFlight atomic.Int64
-	// epoch is the number of times that health has changed its mind. What a
-	// pick of an earlier epoch learns is no longer news.
-	epoch atomic.Uint64
-	// suspect is false while a success would teach nothing, so that it need
-	// not take the pool's lock.
-	suspect atomic.Bool
-
-	// The pool's mutex guards what follows.
-	eligible bool
-	removed  bool
-	health
-}
-
-// set is what may be picked, frozen: the members in the configuration's order.
+// set is what may be picked, frozen: seats in the configuration's order.
 type set struct {
-	members []*member
-	total   int64 // of the weights
+	seats []seat
+	total int64 // of the weights
+	// generation counts the changes of the list of members and their weights.
+	generation uint64
+	// absent names the pool's members that have no seat.
+	absent  []string
 	panic   bool
 	trials  bool      // some members are here on trial
-	changes time.Time // when the next ejection ends; zero: nothing to wait for
+	ramps   bool      // some members are held back by slow start
+	changes time.Time // when the set is to be made anew; zero: nothing to wait for
 }
 
-// without is s less one endpoint.
-func (s *set) without(name string) *set {
-	t := &set{panic: s.panic, trials: s.trials}
-	for _, m := range s.members {
-		if m.endpoint.Name != name {
-			t.members = append(t.members, m)
-			t.total += m.weight
+// seat is a member in a set, with its weight at the time.
+type seat struct {
+	m      *member
+	weight int64
+	step   int64 // what an assignment costs: less for a greater weight
+	rank   int   // place among the members' names in byte order
+}
+
+// without is s less the endpoints of these names; "" names none.
+func (s *set) without(names ...string) *set {
+	t := s
+	for _, name := range names {
+		if name == "" {
+			continue
+		}
+		old := t
+		t = &set{generation: s.generation, panic: s.panic, trials: s.trials, ramps: s.ramps}
+		t.absent = append(append(t.absent, old.absent...), name)
+		for _, seat := range old.seats {
+			if seat.m.endpoint.Name != name {
+				t.seats = append(t.seats, seat)
+				t.total += seat.weight
+			}
 		}
 	}
 	return t
 }
 
+// find is the member of this name, or nil.
+func (s *set) find(name string) *member {
+	for i := range s.seats {
+		if s.seats[i].m.endpoint.Name == name {
+			return s.seats[i].m
+		}
+	}
+	return nil
+}
+
 // pickable is the present set; it looks at the clock only while something is
-// ejected.
+// ejected or held back.
 func (p *Pool) pickable() *set {
 	s := p.set.Load()
 	if s.changes.IsZero() || time.Now().Before(s.changes) {
@@ -76,7 +80,7 @@ func (p *Pool) rebuild() *set {
 // rebuildLocked makes the set from the members. What it returns is to be
 // logged after the lock is given back.
 func (p *Pool) rebuildLocked(now time.Time) note {
-	s := &set{}
+	s := &set{generation: p.generation}
 	eligible, ejected := 0, 0
 	for _, m := range p.members {
 		if m.pickable() {
@@ -87,26 +91,24 @@ func (p *Pool) rebuildLocked(now time.Time) note {
 		}
 	}
 	s.panic = ejected > maxEjected(p.cfg.MaxEjected, eligible)
-	for _, m := range p.members {
-		if !m.pickable() {
+	var entering []*member
+	for i, m := range p.members {
+		if !p.seatLocked(m, s, now) {
+			m.seated = false
+			s.absent = append(s.absent, m.endpoint.Name)
 			continue
 		}
-		if m.ejected && !s.panic {
-			switch {
-			case now.Before(m.until):
-				if s.changes.IsZero() || m.until.Before(s.changes) {
-					s.changes = m.until
-				}
-				continue
-			case m.trialOut || p.cfg.Health.Probe != "":
-				continue // a running trial, or the next probe, decides
-			}
-			s.trials = true
+		if !m.seated {
+			m.seated = true
+			entering = append(entering, m)
 		}
-		s.members = append(s.members, m)
+		s.seats = append(s.seats, seat{m: m, weight: m.weight, step: p.steps[i], rank: p.ranks[i]})
 		s.total += m.weight
 	}
 	old := p.set.Swap(s)
+	if len(entering) > 0 {
+		p.policy.enter(entering, s)
+	}
 	if s.panic == (old != nil && old.panic) {
 		return note{}
 	}
@@ -116,8 +118,37 @@ func (p *Pool) rebuildLocked(now time.Time) note {
 	return note{slog.LevelInfo, "pool no longer panics", []any{"pool", p.cfg.Name}}
 }
 
-// pickable reports whether configuration and operator allow m.
-func (m *member) pickable() bool { return m.eligible && m.weight > 0 }
+// seatLocked says whether m has a seat in s, and notes in s what that depends on.
+func (p *Pool) seatLocked(m *member, s *set, now time.Time) bool {
+	if !m.pickable() {
+		return false
+	}
+	if m.ejected && !s.panic {
+		switch {
+		case now.Before(m.until):
+			s.changeAt(m.until)
+			return false
+		case m.trialOut || p.cfg.Health.Probe != "":
+			return false // a running trial, or the next probe, decides
+		}
+		s.trials = true
+	}
+	if !m.ramp.IsZero() {
+		if end := m.ramp.Add(p.cfg.SlowStart); now.Before(end) {
+			s.ramps = true
+			s.changeAt(end)
+		} else {
+			m.ramp = time.Time{}
+		}
+	}
+	return true
+}
+
+func (s *set) changeAt(t time.Time) {
+	if s.changes.IsZero() || t.Before(s.changes) {
+		s.changes = t
+	}
+}
 
 // maxEjected is how many of n eligible endpoints may be out: the share,
 // rounded down, and never all of them. The small addend undoes the rounding of

@@ -12,29 +12,38 @@ import (
 // their greatest common divisor) picks each is 0.
 // (nginx, commit 52327e0627f4, ngx_http_upstream_round_robin.c)
 type smooth struct {
-	// mu guards the members' current: their current weights.
-	mu sync.Mutex
+	turns
+	// mu guards the members' current: their current weights; and generation.
+	mu         sync.Mutex
+	generation uint64
 }
 
-func (r *smooth) pick(_ context.Context, s *set) (*member, error) {
+func (r *smooth) pick(_ context.Context, s *set) (choice, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	// A set from before a reset has other members or weights: with it the sum
+	// would not be 0 again until the next reset.
+	if s.generation < r.generation {
+		return choice{}, errOutdated
+	}
 	var best *member
 	var most int64
-	for _, m := range s.members {
-		current := m.current.Load() + m.weight
+	for i := range s.seats {
+		m := s.seats[i].m
+		current := m.current.Load() + s.seats[i].weight
 		m.current.Store(current)
 		if best == nil || current > most {
 			best, most = m, current
 		}
 	}
 	best.current.Store(most - s.total)
-	return best, nil
+	return choice{m: best}, nil
 }
 
-func (r *smooth) reset(members []*member) {
+func (r *smooth) reset(members []*member, generation uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.generation = generation
 	for _, m := range members {
 		m.current.Store(0)
 	}

@@ -1,6 +1,10 @@
 package balance
 
-import "time"
+import (
+	"context"
+	"fmt"
+	"time"
+)
 
 // PoolStatus is a pool as operators see it.
 type PoolStatus struct {
@@ -10,9 +14,13 @@ type PoolStatus struct {
 	// Degraded: the shared state cannot be reached, and this process chooses alone.
 	Degraded bool `json:"degraded"`
 	// Panic: so many endpoints are unhealthy that all eligible ones are picked.
-	Panic     bool             `json:"panic"`
-	Panics    int64            `json:"panics"` // picks made so
-	Endpoints []EndpointStatus `json:"endpoints"`
+	Panic  bool  `json:"panic"`
+	Panics int64 `json:"panics"` // picks made so
+	// Outages counts how often the pool became degraded, LocalPicks the picks
+	// that were made so.
+	Outages    int64            `json:"outages"`
+	LocalPicks int64            `json:"local_picks"`
+	Endpoints  []EndpointStatus `json:"endpoints"`
 }
 
 // EndpointStatus is one endpoint of a PoolStatus.
@@ -24,26 +32,52 @@ type EndpointStatus struct {
 	Eligible      bool   `json:"eligible"`
 	Healthy       bool   `json:"healthy"`
 	Reason        string `json:"reason"` // why not eligible or not healthy
-	Assigned      int64  `json:"assigned"`
-	InFlight      int64  `json:"in_flight"`
+	// Assigned counts assignments, InFlight the unfinished ones: those of all
+	// processes where the state is shared. What least_assigned shares is the
+	// count that it chooses by, for which an endpoint that came late starts
+	// with what the others have.
+	Assigned int64 `json:"assigned"`
+	InFlight int64 `json:"in_flight"`
+	// Picks and Unfinished are this process's own.
+	Picks      int64 `json:"-"`
+	Unfinished int64 `json:"-"`
 }
 
-// Status copies out the pool's state.
+// Inspect is Status with the shared state as it is now, if it can be had.
+func (p *Pool) Inspect(ctx context.Context) PoolStatus {
+	if p.shared != nil && !p.shared.degraded.Load() {
+		p.shared.refresh(ctx)
+	}
+	return p.Status()
+}
+
+// Status copies out the pool's state; what others share of it as it was when
+// it was last looked at, within the last seconds.
 func (p *Pool) Status() PoolStatus {
+	p.lapse()
 	now := time.Now()
+	var counts map[string]count
+	var st PoolStatus
+	if p.shared != nil {
+		counts = p.shared.counted()
+		st.Degraded, st.Outages, st.LocalPicks = p.shared.degraded.Load(), p.shared.outages.Load(), p.shared.locals.Load()
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	st := PoolStatus{
-		Name: p.cfg.Name, Policy: p.cfg.Policy, State: p.cfg.State,
-		Panic: p.set.Load().panic, Panics: p.panics.Load(),
-		Endpoints: make([]EndpointStatus, 0, len(p.members)),
-	}
+	st.Name, st.Policy, st.State = p.cfg.Name, p.cfg.Policy, p.cfg.State
+	st.Panic, st.Panics = p.set.Load().panic, p.panics.Load()
+	st.Endpoints = make([]EndpointStatus, 0, len(p.members))
 	for _, m := range p.members {
-		st.Endpoints = append(st.Endpoints, EndpointStatus{
+		e := EndpointStatus{
 			Name: m.endpoint.Name, URL: m.endpoint.URL, Weight: m.weight, CurrentWeight: m.current.Load(),
 			Eligible: m.pickable(), Healthy: !m.ejected, Reason: p.reasonLocked(m, now),
-			Assigned: m.assigned.Load(), InFlight: m.inFlight.Load(),
-		})
+			Picks: m.assigned.Load(), Unfinished: m.inFlight.Load(),
+		}
+		e.Assigned, e.InFlight = e.Picks, e.Unfinished
+		if c, ok := counts[e.Name]; ok {
+			e.Assigned, e.InFlight = c.assigned, c.inFlight
+		}
+		st.Endpoints = append(st.Endpoints, e)
 	}
 	return st
 }
@@ -54,6 +88,12 @@ func (p *Pool) reasonLocked(m *member, now time.Time) string {
 		return "taken out by the operator"
 	case m.weight == 0:
 		return "weight is 0"
+	case m.barred != "":
+		return m.barred
+	case m.candidate:
+		return fmt.Sprintf("a candidate: %d of %d good probes", m.good, goodProbes)
+	case !m.ejected && !m.ramp.IsZero() && now.Sub(m.ramp) < p.cfg.SlowStart:
+		return fmt.Sprintf("slow start: %d %% of its share", 100*now.Sub(m.ramp)/p.cfg.SlowStart)
 	case !m.ejected:
 		return ""
 	case now.Before(m.until):

@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -12,8 +13,14 @@ import (
 // names stand in URLs and in metric labels.
 var nameRE = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
-// laterPolicies are part of the configuration's contract, but not yet of the code.
-var laterPolicies = map[string]bool{"least_assigned": true, "least_in_flight": true}
+// Where a pool's state can be.
+const (
+	stateLocal = "local"
+	stateRedis = "redis"
+)
+
+// minLease leaves room for three renewals, each within Redis's time-out.
+const minLease = 500 * time.Millisecond
 
 // Validate checks a pool's settings. The error names field and value.
 func (c *Config) Validate() error {
@@ -25,20 +32,18 @@ func (c *Config) Validate() error {
 	}
 	h := c.Health
 	switch {
-	case laterPolicies[c.Policy]:
-		return bad("policy", c.Policy, "not in this version, which has "+policyNames())
 	case policies[c.Policy] == nil:
 		return bad("policy", fmt.Sprintf("%q", c.Policy), "unknown, choose one of "+policyNames())
-	case c.State == "redis":
-		return bad("state", c.State, "the policy "+c.Policy+" has only local state")
-	case c.State != "local":
-		return bad("state", fmt.Sprintf("%q", c.State), "must be local")
+	case c.State != stateLocal && c.State != stateRedis:
+		return bad("state", fmt.Sprintf("%q", c.State), "must be local or redis")
+	case c.State == stateRedis && !slices.Contains(shareable, c.Policy):
+		return bad("state", c.State, "the policy "+c.Policy+" has only local state; "+strings.Join(shareable, " and ")+" can be shared")
 	case !(c.MaxEjected >= 0 && c.MaxEjected <= 1):
 		return bad("max_ejected", c.MaxEjected, "must be a share from 0 to 1")
-	case c.SlowStart != 0:
-		return bad("slow_start", c.SlowStart, "not in this version, must be 0")
-	case c.Lease < 0:
-		return bad("lease", c.Lease, "must not be negative")
+	case c.SlowStart < 0:
+		return bad("slow_start", c.SlowStart, "must not be negative")
+	case c.Lease < minLease:
+		return bad("lease", c.Lease, "must be at least "+minLease.String())
 	case c.KeepCount < 0:
 		return bad("keep_count", c.KeepCount, "must not be negative")
 	case h.MaxFails < 0:

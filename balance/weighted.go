@@ -9,19 +9,26 @@ import (
 // weight, then the next member. 5/1/1 gives a a a a a b c: right on average,
 // and in bursts.
 type weighted struct {
+	turns
 	// mu guards at, the place in the configuration's order whose turn it is,
-	// and the members' current: what is left of their turn, 0 before it begins.
-	mu sync.Mutex
-	at int
+	// the members' current: what is left of their turn, 0 before it begins;
+	// and generation.
+	mu         sync.Mutex
+	at         int
+	generation uint64
 }
 
-func (w *weighted) pick(_ context.Context, s *set) (*member, error) {
+func (w *weighted) pick(_ context.Context, s *set) (choice, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	m := from(s, w.at)
+	if s.generation < w.generation {
+		return choice{}, errOutdated
+	}
+	next := from(s, w.at)
+	m := next.m
 	left := m.current.Load()
 	if left == 0 {
-		left = m.weight
+		left = next.weight
 	}
 	left--
 	m.current.Store(left)
@@ -29,13 +36,14 @@ func (w *weighted) pick(_ context.Context, s *set) (*member, error) {
 	if left == 0 {
 		w.at++
 	}
-	return m, nil
+	return choice{m: m}, nil
 }
 
 // reset begins all turns anew, at the member whose turn it was.
-func (w *weighted) reset(members []*member) {
+func (w *weighted) reset(members []*member, generation uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.generation = generation
 	for _, m := range members {
 		m.current.Store(0)
 	}

@@ -60,7 +60,7 @@ code is 1 if any request failed, any body was wrong or the books do not balance.
 	flags.StringVar(&f.write, "write", "0%", "`SHARE` of puts")
 	flags.StringVar(&f.remove, "delete", "0%", "`SHARE` of deletes")
 	flags.IntVar(&f.cfg.ValueSize, "value-size", f.cfg.ValueSize, "`BYTES` of padding in what is put, where a file says no size")
-	flags.StringVar(&f.cfg.Policy, "policy", f.cfg.Policy, "how entry nodes are chosen: round_robin, weighted or smooth_weighted")
+	flags.StringVar(&f.cfg.Policy, "policy", f.cfg.Policy, "how entry nodes are chosen: round_robin, weighted, smooth_weighted, least_assigned or least_in_flight")
 	flags.DurationVar(&f.cfg.Timeout, "timeout", f.cfg.Timeout, "longest wait for an answer, retries included")
 	flags.StringVar(&f.tokenFile, "token-file", "", "`FILE` with the token to send (or the environment's KRING_TOKEN)")
 	flags.StringVar(&f.cfg.Origin, "origin", "", "`URL` of the demo origin, whose loads are compared with the books")

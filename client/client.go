@@ -24,9 +24,9 @@ type Config struct {
 	// Nodes are the URLs of the entry nodes, at least one:
 	// "http://127.0.0.1:8001". A path in front of Kring's own is kept.
 	Nodes []string
-	// Policy chooses the entry node: round_robin, weighted or smooth_weighted,
-	// which differ only by weights, and all nodes weigh the same here.
-	// Default: smooth_weighted.
+	// Policy chooses the entry node, all of which weigh the same: round_robin
+	// (weighted and smooth_weighted are alike then), least_assigned, or
+	// least_in_flight, which asks slow nodes less. Default: smooth_weighted.
 	Policy string
 	// Token is sent as a bearer token; empty sends none.
 	Token string

@@ -160,6 +160,11 @@ func (a *API) routes() []route {
 		{"GET", "/v1/stats", roleRead, noKey, false, a.stats},
 		{"GET", "/v1/pools", roleRead, noKey, false, a.listPools},
 		{"GET", "/v1/pools/:pool", roleRead, noKey, false, a.showPool},
+		{"POST", "/v1/pools/:pool/assignments", roleWrite, noKey, true, a.assign},
+		{"PUT", "/v1/pools/:pool/assignments/:id", roleWrite, noKey, true, a.renewAssignment},
+		{"DELETE", "/v1/pools/:pool/assignments/:id", roleWrite, noKey, true, a.completeAssignment},
+		{"PUT", "/v1/pools/:pool/endpoints/:name", roleAdmin, noKey, true, a.putEndpoint},
+		{"DELETE", "/v1/pools/:pool/endpoints/:name", roleAdmin, noKey, true, a.removeEndpoint},
 		{"GET", "/debug/pprof/*name", roleAdmin, noKey, false, a.profile},
 
 		// Nodes prove the cluster's secret to each other; they have no token.

@@ -137,7 +137,7 @@ func (c *peerCollector) Collect(ch chan<- prometheus.Metric) {
 type poolCollector struct {
 	a *API
 
-	degraded, panicking, panics                   family
+	degraded, outages, local, panicking, panics   family
 	weight, eligible, healthy, assigned, inFlight family
 }
 
@@ -145,13 +145,15 @@ func newPoolCollector(a *API) *poolCollector {
 	return &poolCollector{
 		a:         a,
 		degraded:  gauge("kring_pool_degraded", "1 while the pool's shared state cannot be reached.", "pool"),
+		outages:   counter("kring_pool_outages_total", "Times that the pool's shared state was lost.", "pool"),
+		local:     counter("kring_pool_local_picks_total", "Picks made in this process for want of the shared state.", "pool"),
 		panicking: gauge("kring_pool_panic", "1 while health is ignored because too few endpoints are healthy.", "pool"),
 		panics:    counter("kring_pool_panic_picks_total", "Picks made while health was ignored.", "pool"),
 		weight:    gauge("kring_endpoint_weight", "The endpoint's configured weight.", "pool", "endpoint"),
 		eligible:  gauge("kring_endpoint_eligible", "1 if the endpoint may be picked.", "pool", "endpoint"),
 		healthy:   gauge("kring_endpoint_healthy", "1 if the endpoint is not ejected.", "pool", "endpoint"),
-		assigned:  counter("kring_endpoint_assigned_total", "Requests assigned to the endpoint.", "pool", "endpoint"),
-		inFlight:  gauge("kring_endpoint_in_flight", "Requests that the endpoint has yet to finish.", "pool", "endpoint"),
+		assigned:  counter("kring_endpoint_assigned_total", "Requests that this node assigned to the endpoint.", "pool", "endpoint"),
+		inFlight:  gauge("kring_endpoint_in_flight", "Of those, requests that the endpoint has yet to finish.", "pool", "endpoint"),
 	}
 }
 
@@ -161,6 +163,8 @@ func (c *poolCollector) Collect(ch chan<- prometheus.Metric) {
 	for _, name := range c.a.order {
 		s := c.a.pools[name].Status()
 		c.degraded.send(ch, truth(s.Degraded), name)
+		c.outages.send(ch, float64(s.Outages), name)
+		c.local.send(ch, float64(s.LocalPicks), name)
 		c.panicking.send(ch, truth(s.Panic), name)
 		c.panics.send(ch, float64(s.Panics), name)
 		for i := range s.Endpoints {
@@ -168,8 +172,8 @@ func (c *poolCollector) Collect(ch chan<- prometheus.Metric) {
 			c.weight.send(ch, float64(e.Weight), name, e.Name)
 			c.eligible.send(ch, truth(e.Eligible), name, e.Name)
 			c.healthy.send(ch, truth(e.Healthy), name, e.Name)
-			c.assigned.send(ch, float64(e.Assigned), name, e.Name)
-			c.inFlight.send(ch, float64(e.InFlight), name, e.Name)
+			c.assigned.send(ch, float64(e.Picks), name, e.Name)
+			c.inFlight.send(ch, float64(e.Unfinished), name, e.Name)
 		}
 	}
 }

@@ -16,22 +16,24 @@ import (
 
 // The failures that only the HTTP surface knows.
 var (
-	errBadGroup       = &cache.Error{Code: "bad-group"}
-	errBadRequest     = &cache.Error{Code: "bad-request"}
-	errUnauthorized   = &cache.Error{Code: "unauthorized"}
-	errForbidden      = &cache.Error{Code: "forbidden"}
-	errNotFound       = &cache.Error{Code: "not-found"}
-	errUnknownPool    = &cache.Error{Code: "unknown-pool"}
-	errNoRoute        = &cache.Error{Code: "no-route"}
-	errNoMethod       = &cache.Error{Code: "method-not-allowed"}
-	errRateLimited    = &cache.Error{Code: "rate-limited"}
-	errHeaderTooLarge = &cache.Error{Code: "header-too-large"}
-	errExpectation    = &cache.Error{Code: "expectation-failed"}
-	errTransferCoding = &cache.Error{Code: "transfer-coding"}
-	errHTTPVersion    = &cache.Error{Code: "http-version"}
-	errNoUpgrade      = &cache.Error{Code: "upgrade-required"}
-	errNotReady       = &cache.Error{Code: "not-ready"}
-	errClientGone     = &cache.Error{Code: "client-gone"}
+	errBadGroup          = &cache.Error{Code: "bad-group"}
+	errBadRequest        = &cache.Error{Code: "bad-request"}
+	errUnauthorized      = &cache.Error{Code: "unauthorized"}
+	errForbidden         = &cache.Error{Code: "forbidden"}
+	errNotFound          = &cache.Error{Code: "not-found"}
+	errUnknownPool       = &cache.Error{Code: "unknown-pool"}
+	errNoRoute           = &cache.Error{Code: "no-route"}
+	errNoMethod          = &cache.Error{Code: "method-not-allowed"}
+	errRateLimited       = &cache.Error{Code: "rate-limited"}
+	errHeaderTooLarge    = &cache.Error{Code: "header-too-large"}
+	errExpectation       = &cache.Error{Code: "expectation-failed"}
+	errTransferCoding    = &cache.Error{Code: "transfer-coding"}
+	errHTTPVersion       = &cache.Error{Code: "http-version"}
+	errNoUpgrade         = &cache.Error{Code: "upgrade-required"}
+	errNotReady          = &cache.Error{Code: "not-ready"}
+	errClientGone        = &cache.Error{Code: "client-gone"}
+	errUnknownAssignment = &cache.Error{Code: "unknown-assignment"}
+	errPoolDegraded      = &cache.Error{Code: "pool-degraded"}
 )
 
 // statusClientGone is what nginx made customary for a client that closed its
@@ -80,6 +82,9 @@ var failures = map[cache.Code]failure{
 	"overloaded":          {status: http.StatusServiceUnavailable, title: "Too much is going on", retryAfter: 1},
 	"no-eligible-endpoint": {
 		status: http.StatusServiceUnavailable, title: "The pool has no eligible endpoint", retryAfter: 1,
+	},
+	"pool-degraded": {
+		status: http.StatusServiceUnavailable, title: "The pool's shared state cannot be reached", retryAfter: 1,
 	},
 	"draining":          {status: http.StatusServiceUnavailable, title: "The node is shutting down", retryAfter: 1},
 	"not-ready":         {status: http.StatusServiceUnavailable, title: "The node is not ready", retryAfter: 1},

@@ -29,7 +29,7 @@ func TestFailures(t *testing.T) {
 		500: {"internal"},
 		501: {"transfer-coding"},
 		502: {"origin-failed", "origin-bad-answer"},
-		503: {"overloaded", "no-eligible-endpoint", "draining", "cut-off", "not-ready"},
+		503: {"overloaded", "no-eligible-endpoint", "draining", "cut-off", "not-ready", "pool-degraded"},
 		504: {"origin-timeout", "not-cached", "write-unconfirmed"},
 		505: {"http-version"},
 	}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"kring/balance"
 	"kring/cache"
 	"kring/peers"
 )
@@ -123,24 +122,6 @@ func (a *API) books() cache.Stats {
 	s := a.cache.Stats()
 	s.Abandoned = a.peers.Stats().Abandoned
 	return s
-}
-
-func (a *API) listPools(c *gin.Context, _ cache.Key) error {
-	list := struct {
-		Pools []balance.PoolStatus `json:"pools"`
-	}{Pools: make([]balance.PoolStatus, 0, len(a.order))}
-	for _, name := range a.order {
-		list.Pools = append(list.Pools, a.pools[name].Status())
-	}
-	return a.respondJSON(c, list)
-}
-
-func (a *API) showPool(c *gin.Context, _ cache.Key) error {
-	p := a.pools[c.Param("pool")]
-	if p == nil {
-		return errUnknownPool
-	}
-	return a.respondJSON(c, p.Status())
 }
 
 // profile serves package pprof: to admins and, where no tokens are configured,

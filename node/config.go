@@ -18,7 +18,7 @@ type Config struct {
 	Cache   cache.Config        `mapstructure:"cache"`
 	Groups  []cache.GroupConfig `mapstructure:"groups"`
 	Pools   []PoolConfig        `mapstructure:"pools"`
-	Redis   RedisConfig         `mapstructure:"redis"`
+	Redis   balance.RedisConfig `mapstructure:"redis"`
 	Auth    httpapi.Auth        `mapstructure:"auth"`
 	TLS     TLSConfig           `mapstructure:"tls"`
 	Limits  httpapi.Limits      `mapstructure:"limits"`
@@ -44,18 +44,6 @@ type Identity struct {
 type PoolConfig struct {
 	balance.Config `mapstructure:",squash"`
 	Origin         origin.Config `mapstructure:",squash"`
-}
-
-// RedisConfig is the section `redis`.
-type RedisConfig struct {
-	Addresses    []string      `mapstructure:"addresses"`
-	Address      string        `mapstructure:"address"`
-	Username     string        `mapstructure:"username"`
-	PasswordFile string        `mapstructure:"password_file"`
-	DB           int           `mapstructure:"db"`
-	TLS          bool          `mapstructure:"tls"`
-	Timeout      time.Duration `mapstructure:"timeout"`
-	KeyPrefix    string        `mapstructure:"key_prefix"`
 }
 
 // TLSConfig is the section `tls`.
@@ -88,7 +76,7 @@ func DefaultConfig() Config {
 		Cluster: peers.DefaultConfig(),
 		Cache:   cache.DefaultConfig(),
 		Groups:  []cache.GroupConfig{kv},
-		Redis:   RedisConfig{Timeout: 100 * time.Millisecond, KeyPrefix: "kring:"},
+		Redis:   balance.DefaultRedisConfig(),
 		Limits:  httpapi.DefaultLimits(),
 		Handoff: HandoffConfig{Rate: 64 << 20, DrainTimeout: 15 * time.Second},
 		Log:     LogConfig{Level: "info", Format: "text"},

@@ -175,10 +175,14 @@ func (n *Node) largestBody() int64 {
 
 // buildOrigins makes the pools, and the loader of every group that has one.
 func (n *Node) buildOrigins(cfg Config, o Options) ([]*balance.Pool, cache.Loader, error) {
+	shared, err := n.dialRedis(cfg, o)
+	if err != nil {
+		return nil, nil, err
+	}
 	var pools []*balance.Pool
 	origins := map[string]*origin.Origin{}
 	for _, pc := range cfg.Pools {
-		pool, err := balance.New(pc.Config, n.log)
+		pool, err := balance.Open(pc.Config, balance.Options{Redis: shared, AllowedHosts: cfg.Auth.AllowedOriginHosts, Log: n.log})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -211,6 +215,19 @@ func (n *Node) buildOrigins(cfg Config, o Options) ([]*balance.Pool, cache.Loade
 	return pools, cache.LoaderFunc(func(ctx context.Context, l *cache.Load) (cache.Loaded, error) {
 		return loaders[l.Key.Group].Load(ctx, l)
 	}), nil
+}
+
+// dialRedis makes the Redis that pools share their state through, if any does.
+func (n *Node) dialRedis(cfg Config, o Options) (*balance.Redis, error) {
+	if !slices.ContainsFunc(cfg.Pools, func(p PoolConfig) bool { return p.State == "redis" }) {
+		return nil, nil
+	}
+	r, err := balance.DialRedis(cfg.Redis, o.Dial)
+	if err != nil {
+		return nil, err
+	}
+	n.push("redis", func(context.Context) error { return r.Close() })
+	return r, nil
 }
 
 func (n *Node) push(name string, f func(context.Context) error) {

@@ -2,7 +2,6 @@ package node
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 )
 
@@ -21,16 +20,6 @@ func (c Config) validateUnavailable() error {
 		unavailable(c.Cluster.Lease, d.Cluster.Lease, "cluster.lease"),
 		unavailable(c.Cluster.Replicas, d.Cluster.Replicas, "cluster.replicas"),
 		unavailable(c.Cache.HotShare, d.Cache.HotShare, "cache.hot_share"),
-		check(len(c.Redis.Addresses) == 0, "redis.addresses", "%q: Redis is not available in this version", c.Redis.Addresses),
-		unavailable(c.Redis.Address, "", "redis.address"),
-		unavailable(c.Redis.Username, "", "redis.username"),
-		unavailable(c.Redis.PasswordFile, "", "redis.password_file"),
-		unavailable(c.Redis.DB, 0, "redis.db"),
-		unavailable(c.Redis.TLS, false, "redis.tls"),
-		unavailable(c.Redis.Timeout, d.Redis.Timeout, "redis.timeout"),
-		unavailable(c.Redis.KeyPrefix, d.Redis.KeyPrefix, "redis.key_prefix"),
-		check(len(c.Auth.AllowedOriginHosts) == 0, "auth.allowed_origin_hosts",
-			"%q: endpoints added over HTTP are not available in this version", c.Auth.AllowedOriginHosts),
 		unavailable(c.TLS.CertFile, "", "tls.cert_file"),
 		unavailable(c.TLS.KeyFile, "", "tls.key_file"),
 		unavailable(c.TLS.ClientCAFile, "", "tls.client_ca_file"),
@@ -44,26 +33,6 @@ func (c Config) validateUnavailable() error {
 		err := firstOf(
 			unavailable(g.HotRate, d.Groups[0].HotRate, at+"hot_rate"),
 			unavailable(g.Partition, d.Groups[0].Partition, at+"partition"),
-		)
-		if err != nil {
-			return err
-		}
-	}
-	return c.validateUnavailablePools()
-}
-
-func (c Config) validateUnavailablePools() error {
-	d := DefaultPoolConfig()
-	for i, p := range c.Pools {
-		at := fmt.Sprintf("pools[%s].", itemName(p.Name, i))
-		later := []string{"least_assigned", "least_in_flight"}
-		err := firstOf(
-			check(!slices.Contains(later, p.Policy), at+"policy",
-				"%q is not available in this version, which has round_robin, weighted and smooth_weighted", p.Policy),
-			check(p.State != "redis", at+"state", "%q is not available in this version, which has local", p.State),
-			unavailable(p.Lease, d.Lease, at+"lease"),
-			unavailable(p.SlowStart, d.SlowStart, at+"slow_start"),
-			unavailable(p.KeepCount, d.KeepCount, at+"keep_count"),
 		)
 		if err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"kring/balance"
 	"kring/cache"
 	"kring/origin"
 )
@@ -171,11 +172,21 @@ func (c Config) validatePools() error {
 			}
 		}
 		seen[p.Name] = true
+		if p.State == "redis" {
+			if err := check(c.Redis.Configured(), at+"state", "redis needs redis.addresses, which is empty"); err != nil {
+				return err
+			}
+		}
 	}
-	return nil
+	return c.Redis.Validate()
 }
 
 func (c Config) validateAuth() error {
+	for _, host := range c.Auth.AllowedOriginHosts {
+		if why := balance.CheckAllowedHost(host); why != "" {
+			return check(false, "auth.allowed_origin_hosts", "%q: %s", host, why)
+		}
+	}
 	seen := map[string]bool{}
 	for i, t := range c.Auth.Tokens {
 		at := fmt.Sprintf("auth.tokens[%d].", i)

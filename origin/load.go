@@ -51,7 +51,11 @@ func (o *Origin) load(ctx context.Context, t *template, l *cache.Load) (cache.Lo
 
 	target := t.target(l.Key.Key)
 	pick, err := o.pool.Pick(ctx)
-	if err != nil {
+	switch {
+	case err == nil:
+	case over(ctx):
+		return cache.Loaded{}, tooLate(ctx)
+	default:
 		return cache.Loaded{}, cache.ErrNoEligibleEndpoint.With("pool " + o.pool.Name() + " has no eligible endpoint").Because(err)
 	}
 	loaded, fail := o.try(ctx, pick, target, l)

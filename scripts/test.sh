@@ -33,7 +33,7 @@ for arg in "$@"; do
 	esac
 done
 
-need go git gcc curl jq shellcheck flock setsid
+need go git gcc curl jq shellcheck flock setsid redis-server
 export CGO_ENABLED=1
 
 work=$(mktemp -d)

@@ -1,0 +1,63 @@
+package balance
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// barred says which rule of admission keeps an endpoint at this URL, added at
+// run time, out of the pool; "" is none. What it says names no more of the URL
+// than scheme and host.
+func (p *Pool) barred(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "its URL cannot be read"
+	}
+	for _, e := range p.cfg.Endpoints {
+		if c, err := url.Parse(e.URL); err == nil && c.Scheme == u.Scheme && strings.EqualFold(c.Host, u.Host) {
+			return ""
+		}
+	}
+	for _, rule := range p.allowed {
+		if allows(rule, u) {
+			return ""
+		}
+	}
+	return fmt.Sprintf("%s://%s is not in auth.allowed_origin_hosts", u.Scheme, u.Host)
+}
+
+// allows says whether a rule names where u is.
+func allows(rule string, u *url.URL) bool {
+	scheme, host, ok := strings.Cut(rule, "://")
+	if !ok {
+		host = scheme
+	} else if !strings.EqualFold(scheme, u.Scheme) {
+		return false
+	}
+	name := strings.ToLower(u.Hostname())
+	host = strings.ToLower(host)
+	if domain, ok := strings.CutPrefix(host, "*."); ok {
+		return strings.HasSuffix(name, "."+domain)
+	}
+	return host == name || host == "["+name+"]" || host == strings.ToLower(u.Host)
+}
+
+// CheckAllowedHost says what is wrong with an item of
+// auth.allowed_origin_hosts; "" is nothing.
+func CheckAllowedHost(rule string) string {
+	scheme, host, ok := strings.Cut(rule, "://")
+	if !ok {
+		scheme, host = "http", rule
+	}
+	u, err := url.Parse(scheme + "://" + host)
+	switch {
+	case scheme != "http" && scheme != "https":
+		return "the scheme must be http or https"
+	case err != nil || host == "" || u.Host != host || u.Hostname() == "":
+		return "must be a host, host:port or *.domain"
+	case strings.Contains(strings.TrimPrefix(u.Hostname(), "*."), "*"):
+		return "a * stands for the first labels only"
+	}
+	return ""
+}

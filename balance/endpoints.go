@@ -1,0 +1,241 @@
+package balance
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// EndpointChange is what PutEndpoint sets; what is nil stays as it is.
+type EndpointChange struct {
+	URL      *string `json:"url,omitempty"`
+	Weight   *int    `json:"weight,omitempty"`
+	Eligible *bool   `json:"eligible,omitempty"`
+}
+
+// ChangeError says what is wrong with a change; it is safe to show.
+type ChangeError struct{ Problem string }
+
+func (e *ChangeError) Error() string { return e.Problem }
+
+// departed is what is kept of an endpoint that was removed.
+type departed struct {
+	*tally
+	at time.Time
+}
+
+// PutEndpoint adds an endpoint (weight 1 and eligible unless it says else) or
+// changes one, and says whether it is new. An added endpoint, or one with
+// another URL, is a candidate until the rules of admission hold: its host is
+// allowed, the operator wants it eligible, and where the pool has probes, two
+// in a row were good. In a pool whose state is shared all processes follow.
+//
+// Errors are *ChangeError, or ErrUnshared: then nothing has changed.
+func (p *Pool) PutEndpoint(ctx context.Context, name string, c EndpointChange) (created bool, err error) {
+	if err := p.checkChange(name, c); err != nil {
+		return false, err
+	}
+	if p.shared != nil {
+		whole := p.merged(name, c)
+		if whole.URL == nil {
+			return false, &ChangeError{"a new endpoint needs a url"}
+		}
+		if err := p.shared.publish(ctx, name, published{EndpointChange: whole}); err != nil {
+			return false, err
+		}
+	}
+	return p.apply(name, c)
+}
+
+// RemoveEndpoint takes an endpoint out of the pool, in all processes where its
+// state is shared. It is no error if there is none of this name. What was
+// counted of it is kept for keep_count.
+func (p *Pool) RemoveEndpoint(ctx context.Context, name string) error {
+	if p.shared != nil {
+		if err := p.shared.publish(ctx, name, published{Removed: true}); err != nil {
+			return err
+		}
+	}
+	p.Remove(name)
+	return nil
+}
+
+func (p *Pool) checkChange(name string, c EndpointChange) error {
+	switch {
+	case !nameRE.MatchString(name):
+		return &ChangeError{"an endpoint's name must be letters, digits, '.', '_' or '-', at most 63"}
+	case c.Weight != nil && (*c.Weight < 0 || *c.Weight > math.MaxInt32):
+		return &ChangeError{fmt.Sprintf("weight: %d: must be a whole number from 0 to 2147483647", *c.Weight)}
+	case c.URL == nil:
+		return nil
+	}
+	if shown, why := checkURL(*c.URL); why != "" {
+		return &ChangeError{fmt.Sprintf("url: %q: %s", shown, why)}
+	}
+	return nil
+}
+
+// merged is the endpoint as it will be after a change.
+func (p *Pool) merged(name string, c EndpointChange) EndpointChange {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	url, weight, eligible := (*string)(nil), 1, true
+	if i := p.indexLocked(name); i >= 0 {
+		m := p.members[i]
+		url, weight, eligible = &m.endpoint.URL, int(m.weight), m.eligible
+	}
+	whole := EndpointChange{URL: url, Weight: &weight, Eligible: &eligible}
+	if c.URL != nil {
+		whole.URL = c.URL
+	}
+	if c.Weight != nil {
+		whole.Weight = c.Weight
+	}
+	if c.Eligible != nil {
+		whole.Eligible = c.Eligible
+	}
+	return whole
+}
+
+// apply makes a change in this process.
+func (p *Pool) apply(name string, c EndpointChange) (created bool, err error) {
+	now := time.Now()
+	p.mu.Lock()
+	i := p.indexLocked(name)
+	var watched *member
+	switch {
+	case i < 0 && c.URL == nil:
+		p.mu.Unlock()
+		return false, &ChangeError{"a new endpoint needs a url"}
+	case i < 0:
+		watched = p.newMemberLocked(name, *c.URL, p.nextOrder, p.returnedLocked(name, now))
+		p.nextOrder++
+		p.members = append(p.members, watched)
+		created = true
+	case c.URL != nil && *c.URL != p.members[i].endpoint.URL:
+		old := p.members[i]
+		old.removed = true
+		watched = p.newMemberLocked(name, *c.URL, old.order, old.tally)
+		watched.weight, watched.eligible = old.weight, old.eligible
+		p.members[i] = watched
+	}
+	m := p.members[p.indexLocked(name)]
+	resets := watched != nil
+	if c.Weight != nil && m.weight != int64(*c.Weight) {
+		m.weight = int64(*c.Weight)
+		resets = true
+	}
+	if c.Eligible != nil {
+		p.setEligibleLocked(m, *c.Eligible, now)
+	}
+	var n note
+	if resets {
+		n = p.changedLocked(now)
+	} else {
+		n = p.rebuildLocked(now)
+	}
+	barred := m.barred != ""
+	p.mu.Unlock()
+	n.log(p.log)
+	if watched != nil && !barred {
+		p.probes.watch(p, watched)
+	}
+	return created, nil
+}
+
+// newMemberLocked is a candidate.
+func (p *Pool) newMemberLocked(name, url string, order int, t *tally) *member {
+	m := &member{endpoint: Endpoint{Name: name, URL: url}, order: order, added: true, weight: 1, eligible: true, tally: t}
+	m.barred = p.barred(url)
+	m.candidate = p.cfg.Health.Probe != ""
+	if p.cfg.SlowStart > 0 && !m.candidate {
+		m.ramp = time.Now()
+	}
+	return m
+}
+
+// returnedLocked is what was counted of an endpoint of this name before, if
+// that is not too long ago. What is in flight to it still is, however long.
+func (p *Pool) returnedLocked(name string, now time.Time) *tally {
+	d, ok := p.departed[name]
+	delete(p.departed, name)
+	if !ok {
+		return new(tally)
+	}
+	if now.Sub(d.at) >= p.cfg.KeepCount {
+		d.score.Store(0)
+	}
+	return d.tally
+}
+
+// SetEligible says whether the operator allows an endpoint in this process,
+// and reports whether the pool has it. The policy's state of an endpoint that
+// is not eligible is kept as it is: it does not catch up when it returns.
+func (p *Pool) SetEligible(name string, eligible bool) bool {
+	now := time.Now()
+	p.mu.Lock()
+	i := p.indexLocked(name)
+	if i >= 0 {
+		p.setEligibleLocked(p.members[i], eligible, now)
+	}
+	n := p.rebuildLocked(now)
+	p.mu.Unlock()
+	n.log(p.log)
+	return i >= 0
+}
+
+func (p *Pool) setEligibleLocked(m *member, eligible bool, now time.Time) {
+	if eligible && !m.eligible && p.cfg.SlowStart > 0 {
+		m.ramp = now
+	}
+	m.eligible = eligible
+}
+
+// Remove takes an endpoint out of the pool in this process, and reports
+// whether it was there. Requests that are under way to it end as they do.
+func (p *Pool) Remove(name string) bool {
+	now := time.Now()
+	p.mu.Lock()
+	i := p.indexLocked(name)
+	var n note
+	if i >= 0 {
+		m := p.members[i]
+		m.removed = true
+		p.members = slices.Delete(p.members, i, i+1)
+		for other, d := range p.departed {
+			if now.Sub(d.at) >= p.cfg.KeepCount && d.inFlight.Load() == 0 {
+				delete(p.departed, other)
+			}
+		}
+		p.departed[name] = departed{m.tally, now}
+		n = p.changedLocked(now)
+	}
+	p.mu.Unlock()
+	n.log(p.log)
+	return i >= 0
+}
+
+// changedLocked is rebuildLocked after a change of the members or their weights.
+func (p *Pool) changedLocked(now time.Time) note {
+	p.generation++
+	weights := make([]int64, len(p.members))
+	names := make([]string, len(p.members))
+	for i, m := range p.members {
+		weights[i], names[i] = m.weight, m.endpoint.Name
+	}
+	p.steps = steps(weights)
+	slices.Sort(names)
+	p.ranks = make([]int, len(p.members))
+	for i, m := range p.members {
+		p.ranks[i], _ = slices.BinarySearch(names, m.endpoint.Name)
+	}
+	n := p.rebuildLocked(now)
+	p.policy.reset(p.members, p.generation)
+	return n
+}
+
+func (p *Pool) indexLocked(name string) int {
+	return slices.IndexFunc(p.members, func(m *member) bool { return m.endpoint.Name == name })
+}

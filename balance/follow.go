@@ -1,0 +1,59 @@
+package balance
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// published is an operator's change of an endpoint, for all processes.
+type published struct {
+	EndpointChange
+	Removed bool `json:"removed,omitempty"`
+}
+
+// publish tells all processes of a change.
+func (h *shared) publish(ctx context.Context, name string, c published) error {
+	text, err := json.Marshal(c)
+	if err != nil {
+		return fmt.Errorf("encode the change of an endpoint: %w", err)
+	}
+	return h.try(ctx, func(ctx context.Context) error {
+		cmd := redis.NewIntCmd(ctx, "hset", h.changes(), name, text)
+		return h.redis.client.Process(ctx, cmd)
+	})
+}
+
+func (h *shared) changes() string { return h.redis.key(h.pool.cfg.Name, "endpoints") }
+
+// follow makes the changes that were published since it was last called.
+func (h *shared) follow(ctx context.Context) error {
+	all, err := h.redis.client.HGetAll(ctx, h.changes()).Result()
+	if err != nil {
+		return err
+	}
+	for name, text := range all {
+		if h.followed[name] == text {
+			continue
+		}
+		h.followed[name] = text
+		var c published
+		err := json.Unmarshal([]byte(text), &c)
+		switch {
+		case err != nil:
+		case c.Removed:
+			h.pool.Remove(name)
+		default:
+			if err = h.pool.checkChange(name, c.EndpointChange); err == nil {
+				_, err = h.pool.apply(name, c.EndpointChange)
+			}
+		}
+		if err != nil && h.pool.log.Enabled(ctx, slog.LevelDebug) {
+			h.pool.log.Debug("published endpoint cannot be used", "pool", h.pool.cfg.Name, "endpoint", name, "error", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,199 @@
+package balance
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// RedisConfig is the section `redis` of the configuration.
+type RedisConfig struct {
+	// Addresses are host:port. One is a server; several are nodes of one Redis
+	// Cluster. Address is short for one.
+	Addresses []string `mapstructure:"addresses"`
+	Address   string   `mapstructure:"address"`
+	Username  string   `mapstructure:"username"`
+	// PasswordFile holds the password in one line; empty: no password.
+	PasswordFile string `mapstructure:"password_file"`
+	DB           int    `mapstructure:"db"`
+	TLS          bool   `mapstructure:"tls"`
+	// Timeout is the longest that one pick waits for Redis before it is made
+	// locally.
+	Timeout time.Duration `mapstructure:"timeout"`
+	// KeyPrefix is put in front of every key.
+	KeyPrefix string `mapstructure:"key_prefix"`
+}
+
+// DefaultRedisConfig holds the documented defaults: no Redis.
+func DefaultRedisConfig() RedisConfig {
+	return RedisConfig{Timeout: 100 * time.Millisecond, KeyPrefix: "kring:"}
+}
+
+// Configured reports whether there is any address.
+func (c *RedisConfig) Configured() bool { return c.Address != "" || len(c.Addresses) > 0 }
+
+// Validate checks the section. The error names field and value.
+func (c *RedisConfig) Validate() error {
+	bad := func(field string, value any, why string) error {
+		return fmt.Errorf("redis.%s: %v: %s", field, value, why)
+	}
+	field := "addresses"
+	if c.Address != "" {
+		field = "address"
+	}
+	for _, address := range c.addresses() {
+		if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
+			return bad(field, fmt.Sprintf("%q", address), "must be host:port")
+		}
+	}
+	switch {
+	case c.Address != "" && len(c.Addresses) > 0:
+		return bad("address", fmt.Sprintf("%q", c.Address), "is short for addresses: set one of the two")
+	case c.DB < 0:
+		return bad("db", c.DB, "must not be negative")
+	case c.DB != 0 && len(c.Addresses) > 1:
+		return bad("db", c.DB, "a Redis Cluster has only database 0")
+	case c.Timeout < 5*time.Millisecond || c.Timeout > 10*time.Second:
+		return bad("timeout", c.Timeout, "must be 5ms to 10s")
+	case strings.ContainsAny(c.KeyPrefix, "{}"):
+		return bad("key_prefix", fmt.Sprintf("%q", c.KeyPrefix), "must not have braces, which Redis Cluster reads in keys")
+	}
+	return nil
+}
+
+func (c *RedisConfig) addresses() []string {
+	if c.Address != "" {
+		return append([]string{c.Address}, c.Addresses...)
+	}
+	return c.Addresses
+}
+
+// Redis is a connection pool that the balance pools of a process share.
+type Redis struct {
+	client redis.UniversalClient
+	// patience is what a pick may wait in all. It is shorter than the
+	// configured time-out, so that a pick that ends up local keeps it, too.
+	patience time.Duration
+	prefix   string
+}
+
+var quiet sync.Once
+
+// DialRedis makes a Redis; it connects when it is first used. Dial may be nil.
+func DialRedis(cfg RedisConfig, dial func(ctx context.Context, network, address string) (net.Conn, error)) (*Redis, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if !cfg.Configured() {
+		return nil, errors.New("redis.addresses: []: there must be at least one")
+	}
+	password := ""
+	if cfg.PasswordFile != "" {
+		line, err := os.ReadFile(cfg.PasswordFile)
+		if err != nil {
+			return nil, fmt.Errorf("redis.password_file: %w", err)
+		}
+		password = strings.TrimRight(string(line), "\r\n")
+	}
+	if dial == nil {
+		dial = new(net.Dialer).DialContext
+	}
+	if cfg.TLS {
+		dial = overTLS(dial)
+	}
+	// The pools say themselves, once, what is wrong with Redis.
+	quiet.Do(func() { redis.SetLogger(discard{}) })
+	addresses := cfg.addresses()
+	o := &redis.UniversalOptions{
+		Addrs:    addresses,
+		Username: cfg.Username, Password: password, DB: cfg.DB, Protocol: 2,
+		Dialer: dial, DialTimeout: cfg.Timeout,
+		ReadTimeout: cfg.Timeout, WriteTimeout: cfg.Timeout,
+		PoolTimeout: cfg.Timeout, PoolSize: 32, ContextTimeoutEnabled: true,
+		// A script whose answer was lost may have run: it is never sent twice.
+		MaxRetries: -1, DialerRetries: 1, DisableIdentity: true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}
+	r := &Redis{patience: cfg.Timeout - cfg.Timeout/5, prefix: cfg.KeyPrefix}
+	if len(addresses) > 1 {
+		cluster := o.Cluster()
+		cluster.DisableRoutingPolicies = true
+		r.client = redis.NewClusterClient(cluster)
+	} else {
+		r.client = redis.NewClient(o.Simple())
+	}
+	return r, nil
+}
+
+// Close closes the connections. Pools that use them are closed first.
+func (r *Redis) Close() error { return r.client.Close() }
+
+// key is a key of a pool. The braces put all keys of one pool on one node of a
+// Redis Cluster.
+func (r *Redis) key(pool, what string) string { return r.prefix + "{" + pool + "}:" + what }
+
+// once is a command that is sent once: a client of a Redis Cluster repeats all
+// others when a connection breaks.
+type once struct{ *redis.Cmd }
+
+func (once) NoRetry() bool { return true }
+
+// run runs a script, by its digest or, where Redis does not know it (any more),
+// whole. Redis refuses an unknown digest without running anything.
+func (r *Redis) run(ctx context.Context, s *script, keys []string, args ...any) (any, error) {
+	cmd := r.send(ctx, "evalsha", s.digest, keys, args)
+	if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
+		cmd = r.send(ctx, "eval", s.source, keys, args)
+	}
+	v, err := cmd.Result()
+	if errors.Is(err, redis.Nil) {
+		return nil, nil
+	}
+	return v, err
+}
+
+func (r *Redis) send(ctx context.Context, command, body string, keys []string, args []any) *redis.Cmd {
+	words := make([]any, 0, 3+len(keys)+len(args))
+	words = append(words, command, body, len(keys))
+	for _, k := range keys {
+		words = append(words, k)
+	}
+	cmd := once{redis.NewCmd(ctx, append(words, args...)...)}
+	// What Process returns is the command's own error.
+	_ = r.client.Process(ctx, cmd)
+	return cmd.Cmd
+}
+
+// overTLS makes connections that prove the server's name, which is the host
+// that was dialled.
+func overTLS(dial func(ctx context.Context, network, address string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		host, _, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, err
+		}
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		secure := tls.Client(conn, &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12})
+		if err := secure.HandshakeContext(ctx); err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+		return secure, nil
+	}
+}
+
+// discard is where go-redis logs.
+type discard struct{}
+
+func (discard) Printf(context.Context, string, ...any) {}

@@ -1,0 +1,251 @@
+package balance_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"kring/balance"
+)
+
+// TestMain also is the worker process of TestKilledWorker.
+func TestMain(m *testing.M) {
+	if os.Getenv(workerEnv) != "" {
+		os.Exit(runWorker(os.Getenv(workerEnv)))
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if common.server != nil {
+			common.server.stop()
+		}
+		os.Exit(code)
+	}))
+}
+
+// server is a real redis-server on a free port of 127.0.0.1.
+type server struct {
+	addr string
+	cmd  *exec.Cmd
+	dir  string
+	args []string
+}
+
+// common is the server of all tests that leave it as they find it.
+var common struct {
+	once   sync.Once
+	server *server
+	err    error
+}
+
+func commonRedis(t testing.TB) *server {
+	t.Helper()
+	common.once.Do(func() {
+		var dir string
+		if dir, common.err = os.MkdirTemp("", "kring-redis"); common.err == nil {
+			common.server, common.err = launch(dir)
+		}
+	})
+	if common.err != nil {
+		t.Fatal(common.err)
+	}
+	return common.server
+}
+
+// startRedis starts a server of the test's own.
+func startRedis(t testing.TB, args ...string) *server {
+	t.Helper()
+	s, err := launch(t.TempDir(), args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.stop)
+	return s
+}
+
+func launch(dir string, args ...string) (*server, error) {
+	addr, err := freeAddress()
+	if err != nil {
+		return nil, err
+	}
+	s := &server{addr: addr, dir: dir, args: args}
+	return s, s.run()
+}
+
+// freeAddress is below the ports that the system gives to clients, so that
+// nobody takes it before the server does.
+var lastPort atomic.Int64
+
+func freeAddress() (string, error) {
+	for range 200 {
+		port := 21000 + (os.Getpid()*37+int(lastPort.Add(1)))%10000
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		l, err := net.Listen("tcp", addr)
+		if err == nil {
+			return addr, l.Close()
+		}
+	}
+	return "", fmt.Errorf("no free port")
+}
+
+// run starts the server, or starts it again where it was.
+func (s *server) run() error {
+	binary, err := exec.LookPath("redis-server")
+	if err != nil {
+		return fmt.Errorf("these tests need a redis-server (scripts/test.sh installs it: apt-get install redis-server): %w", err)
+	}
+	_, port, err := net.SplitHostPort(s.addr)
+	if err != nil {
+		return err
+	}
+	log, err := os.OpenFile(filepath.Join(s.dir, "redis.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	s.cmd = exec.Command(binary, append([]string{
+		"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", s.dir, "--enable-debug-command", "yes",
+	}, s.args...)...)
+	s.cmd.Stdout, s.cmd.Stderr = log, log
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := s.cmd.Start(); err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		conn, err := net.Dial("tcp", s.addr)
+		if err == nil {
+			return conn.Close()
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("redis-server does not answer: %w", err)
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+}
+
+// stop ends the server as kill -9 does.
+func (s *server) stop() {
+	if s.cmd != nil && s.cmd.ProcessState == nil {
+		_ = s.cmd.Process.Kill() // it may be gone
+		_ = s.cmd.Wait()         // says that it was killed
+	}
+	s.cmd = nil
+}
+
+// client is for what a test does behind the pools' back.
+func (s *server) client(t testing.TB) *redis.Client {
+	t.Helper()
+	c := redis.NewClient(&redis.Options{Addr: s.addr, Protocol: 2, DisableIdentity: true, MaxRetries: -1})
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Errorf("close the client: %v", err)
+		}
+	})
+	return c
+}
+
+// do runs a command and returns what it answers.
+func do(t testing.TB, c redis.UniversalClient, command ...any) any {
+	t.Helper()
+	v, err := c.Do(context.Background(), command...).Result()
+	if err != nil && err != redis.Nil { //nolint:errorlint // go-redis does not wrap it
+		t.Fatalf("%v: %v", command, err)
+	}
+	return v
+}
+
+var prefixes atomic.Int64
+
+// redisConfig has a prefix of its own, and patience with a busy machine.
+func redisConfig(addrs ...string) balance.RedisConfig {
+	cfg := balance.DefaultRedisConfig()
+	cfg.Addresses = addrs
+	cfg.Timeout = 5 * time.Second
+	cfg.KeyPrefix = fmt.Sprintf("kring-%d:", prefixes.Add(1))
+	return cfg
+}
+
+func dialRedis(t testing.TB, cfg balance.RedisConfig) *balance.Redis {
+	t.Helper()
+	r, err := balance.DialRedis(cfg, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Errorf("close redis: %v", err)
+		}
+	})
+	return r
+}
+
+// openPool opens a pool whose state is in r.
+func openPool(t testing.TB, cfg balance.Config, r *balance.Redis, options ...func(*balance.Options)) *balance.Pool {
+	t.Helper()
+	cfg.State = "redis"
+	o := balance.Options{Redis: r}
+	for _, f := range options {
+		f(&o)
+	}
+	p, err := balance.Open(cfg, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p
+}
+
+func eventually(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(30 * time.Second)
+	for !condition() {
+		select {
+		case <-tick.C:
+		case <-limit:
+			t.Fatalf("did not come about: %s", what)
+		}
+	}
+}
+
+// inspected is an endpoint's status with the shared state as it is now.
+func inspected(t testing.TB, p *balance.Pool, name string) balance.EndpointStatus {
+	t.Helper()
+	st := p.Inspect(t.Context())
+	if st.Degraded {
+		t.Fatalf("pool %s is degraded", st.Name)
+	}
+	for _, e := range st.Endpoints {
+		if e.Name == name {
+			return e
+		}
+	}
+	t.Fatalf("no endpoint %q", name)
+	return balance.EndpointStatus{}
+}
+
+// names makes n picks, ends them if they are to end, and returns their names.
+func names(t testing.TB, p *balance.Pool, n int, end bool) string {
+	t.Helper()
+	var b strings.Builder
+	for range n {
+		got := pick(t, p)
+		b.WriteString(got.Endpoint.Name)
+		if end {
+			got.Done(balance.Success)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,44 @@
+package balance
+
+import (
+	"crypto/sha1" //nolint:gosec // what Redis calls scripts by
+	_ "embed"
+	"encoding/hex"
+)
+
+// script is a Lua script that runs inside of Redis, whole and alone.
+type script struct{ source, digest string }
+
+func newScript(parts ...string) *script {
+	source := ""
+	for _, part := range parts {
+		source += part
+	}
+	sum := sha1.Sum([]byte(source)) //nolint:gosec // as above
+	return &script{source, hex.EncodeToString(sum[:])}
+}
+
+// One script per operation. Those on leases begin alike.
+var (
+	//go:embed leastassigned.lua
+	leastAssignedLua string
+	//go:embed leastassigned_sync.lua
+	leastAssignedSyncLua string
+	//go:embed lease.lua
+	leaseLua string
+	//go:embed leastinflight.lua
+	leastInFlightLua string
+	//go:embed leastinflight_release.lua
+	leastInFlightReleaseLua string
+	//go:embed leastinflight_renew.lua
+	leastInFlightRenewLua string
+	//go:embed leastinflight_sync.lua
+	leastInFlightSyncLua string
+
+	assignScript       = newScript(leastAssignedLua)
+	assignedSyncScript = newScript(leastAssignedSyncLua)
+	acquireScript      = newScript(leaseLua, leastInFlightLua)
+	releaseScript      = newScript(leaseLua, leastInFlightReleaseLua)
+	renewScript        = newScript(leaseLua, leastInFlightRenewLua)
+	inFlightSyncScript = newScript(leaseLua, leastInFlightSyncLua)
+)
