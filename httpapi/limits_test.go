@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -122,6 +123,49 @@ func TestIdleConnectionsKeepNobodyOut(t *testing.T) {
 				t.Error("connections were not counted as displaced")
 			}
 		})
+	}
+}
+
+// TestHalfABodyKeepsNobodyOut: when each connection is in the middle of a body,
+// the one that has been silent longest makes room, and none that still sends.
+func TestHalfABodyKeepsNobodyOut(t *testing.T) {
+	s := serve(t, func(c *setup) { c.options.Limits.MaxConnections = 3 })
+	begin := func(said string) net.Conn {
+		t.Helper()
+		conn := s.dial(t)
+		if _, err := io.WriteString(conn, "PUT /v1/cache/kv/"+said); err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	}
+	half := " HTTP/1.1\r\nHost: k\r\nExpect: 100-continue\r\nContent-Length: 8\r\n\r\nhalf"
+	slow := begin("slow" + half)
+	defer closed(t, slow)
+	br := bufio.NewReader(slow)
+	// The node asks for the body at the moment that it begins to wait for it.
+	if got := read(t, br, "PUT"); got.StatusCode != http.StatusContinue {
+		t.Fatalf("status %d", got.StatusCode)
+	}
+	for i := range 10 {
+		stuck := begin("stuck" + half)
+		defer closed(t, stuck)
+		if got := read(t, bufio.NewReader(stuck), "PUT"); got.StatusCode != http.StatusContinue {
+			t.Fatalf("status %d", got.StatusCode)
+		}
+		if i == 0 {
+			if _, err := io.WriteString(slow, "half"); err != nil {
+				t.Fatal(err)
+			}
+			if got := read(t, br, "PUT"); got.StatusCode != http.StatusCreated {
+				t.Errorf("who was slow and went on: %d %s", got.StatusCode, got.body)
+			}
+		}
+	}
+	if got := s.do(t, "GET /v1/cache/kv/slow"); got.StatusCode != http.StatusOK || got.body != "halfhalf" {
+		t.Errorf("a new client: %d %q", got.StatusCode, got.body)
+	}
+	if got := s.do(t, "GET /v1/cache/kv/stuck"); got.StatusCode != http.StatusNotFound {
+		t.Errorf("half a body was stored: %d %q", got.StatusCode, got.body)
 	}
 }
 
