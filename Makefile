@@ -37,7 +37,7 @@ fuzz: ## every fuzz target for FUZZTIME (20s) each
 	@set -e; for package in $$(go list $(TAGS) ./...); do \
 		for target in $$(go test $(TAGS) -list '^Fuzz' $$package | grep '^Fuzz' || true); do \
 			echo "$$package $$target"; \
-			go test $(TAGS) -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package; \
+			go test $(TAGS) -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$package; \
 		done; \
 	done
 

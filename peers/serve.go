@@ -130,7 +130,10 @@ func (in *incoming) called(h header, b []byte) error {
 	}
 	if in.partialBytes+total > maxPartial {
 		s.reply.err = cache.ErrOverloaded.With("too many big values at once")
-		in.workers.Go(s.send)
+		in.workers.Go(func() {
+			defer s.cancel()
+			s.send()
+		})
 		return nil
 	}
 	in.partialBytes += total
