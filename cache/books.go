@@ -89,6 +89,7 @@ func (c *Cache) Stats() Stats {
 	used := make(map[string]usage)
 	total := c.store.usage(used)
 	s.Bytes, s.Entries, s.Evictions = total.bytes, total.entries, total.evictions
+	s.NegativeBytes, s.NegativeMaxBytes = c.store.absent.usage().bytes, c.store.absent.budget
 	s.Groups = make([]GroupStats, 0, len(c.order))
 	for _, g := range c.order {
 		r, standIn := g.books.reads()

@@ -26,6 +26,10 @@ type Stats struct {
 	Entries   int64  `json:"entries"`
 	Evictions uint64 `json:"evictions"`
 
+	// The share of missing keys in Bytes and MaxBytes.
+	NegativeBytes    int64 `json:"negative_bytes"`
+	NegativeMaxBytes int64 `json:"negative_max_bytes"`
+
 	Groups []GroupStats `json:"groups"`
 }
 

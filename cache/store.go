@@ -129,8 +129,19 @@ func (s *store) usage(groups map[string]usage) usage {
 	return total
 }
 
+// usage is that of one class.
+func (c *class) usage() usage {
+	var total usage
+	groups := make(map[string]usage)
+	for i := range c.shards {
+		c.shards[i].usage(&total, groups)
+	}
+	return total
+}
+
 // class is a budget, split over shards.
 type class struct {
+	budget int64
 	shards []shard
 	mask   uint64
 }
@@ -143,7 +154,7 @@ func newClass(budget, largest int64) class {
 	for n < maxShards && 2*n*64*max(largest, 1) <= budget {
 		n *= 2
 	}
-	c := class{shards: make([]shard, n), mask: uint64(n - 1)}
+	c := class{budget: budget, shards: make([]shard, n), mask: uint64(n - 1)}
 	for i := range c.shards {
 		s := &c.shards[i]
 		s.budget = budget / n

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,6 +21,7 @@ type loadFlags struct {
 	tokenFile     string
 	asJSON        bool
 	report        string
+	scenario      string
 }
 
 func newLoad() *cobra.Command {
@@ -40,11 +42,20 @@ loop).
 --verify checks that each body is whole and its key's, which the documents of
 'kring origin' prove, and that no write is undone. A failed try that another node
 answers is a retry, not an error. Ctrl-C ends the run with its report. The exit
-code is 1 if any request failed, any body was wrong or the books do not balance.`,
+code is 1 if any request failed, any body was wrong or the books do not balance.
+
+--scenario rehearses what a cache exists to stop, against a cluster whose origin
+is --origin, 'kring origin', which it tells how to behave: avalanche (many keys
+expire together), breakdown (a hot key expires), penetration (a flood of keys
+that do not exist), stampede (many want one key at once). Counts decide, times
+are told. --count is the number of keys, or of clients for stampede; --rate and
+--duration those of breakdown's reads.`,
 		Example: `  kring load --nodes http://127.0.0.1:8001,http://127.0.0.1:8002 --group docs \
     --keys zipf:1.1:10000 --duration 30s --origin http://127.0.0.1:8100 --verify
   kring load --nodes http://127.0.0.1:8001 --group kv --write 5% --delete 1% --rate 2000 --report run.html
-  kring load --nodes http://127.0.0.1:8001 --group docs --keys web07.keys.gz --json`,
+  kring load --nodes http://127.0.0.1:8001 --group docs --keys web07.keys.gz --json
+  kring load --nodes http://127.0.0.1:8001,http://127.0.0.1:8002 --group docs \
+    --origin http://127.0.0.1:8100 --scenario stampede`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -67,6 +78,7 @@ code is 1 if any request failed, any body was wrong or the books do not balance.
 	flags.BoolVar(&f.cfg.Verify, "verify", false, "check every body")
 	flags.Uint64Var(&f.cfg.Seed, "seed", 0, "makes the choice of keys repeatable; 0: another one each time")
 	flags.BoolVar(&f.asJSON, "json", false, "print the result as JSON")
+	flags.StringVar(&f.scenario, "scenario", "", "play `NAME` instead: "+strings.Join(loadgen.Scenarios(), ", "))
 	flags.StringVar(&f.report, "report", "", "write a page with plots to `FILE`.html")
 	return cmd
 }
@@ -90,6 +102,9 @@ func (f *loadFlags) run(cmd *cobra.Command) (err error) {
 	if err := f.cfg.Validate(); err != nil {
 		return err
 	}
+	if f.scenario != "" {
+		return f.play(cmd)
+	}
 	// Made before the run: a report that cannot be written is known at once.
 	report, err := createReport(f.report)
 	if err != nil {
@@ -106,14 +121,46 @@ func (f *loadFlags) run(cmd *cobra.Command) (err error) {
 	return errors.Join(f.print(cmd.OutOrStdout(), result), failed(report.write(result)), failed(result.Err()))
 }
 
+// play plays a scenario in place of a load.
+func (f *loadFlags) play(cmd *cobra.Command) error {
+	for _, name := range []string{"keys", "write", "delete", "report"} {
+		if cmd.Flags().Changed(name) {
+			return fmt.Errorf("--%s: goes with no --scenario", name)
+		}
+	}
+	switch {
+	case !slices.Contains(loadgen.Scenarios(), f.scenario):
+		return fmt.Errorf("--scenario: %q: must be one of %s", f.scenario, strings.Join(loadgen.Scenarios(), ", "))
+	case f.cfg.Origin == "":
+		return errors.New(`--origin: "": a scenario needs the demo origin`)
+	}
+	ctx, stop := untilSignal(cmd.Context(), cmd.ErrOrStderr())
+	defer stop()
+	verdict, err := loadgen.RunScenario(ctx, f.scenario, f.cfg)
+	if err != nil {
+		return failed(err)
+	}
+	out := cmd.OutOrStdout()
+	if f.asJSON {
+		err = writeJSON(out, verdict)
+	} else {
+		err = verdict.WriteText(out)
+	}
+	return errors.Join(failed(err), failed(verdict.Err()))
+}
+
 func (f *loadFlags) print(out io.Writer, result *loadgen.Result) error {
 	if !f.asJSON {
 		return failed(result.WriteText(out))
 	}
+	return failed(writeJSON(out, result))
+}
+
+func writeJSON(out io.Writer, v any) error {
 	e := json.NewEncoder(out)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
-	return failed(e.Encode(result))
+	return e.Encode(v)
 }
 
 // reportFile is where the page goes; nil if none is wanted.

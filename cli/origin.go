@@ -17,6 +17,7 @@ import (
 
 type originFlags struct {
 	listen, dir, version, missing string
+	cacheControl                  string
 	latency, jitter               time.Duration
 	errorRate                     float64
 	size                          int
@@ -32,6 +33,7 @@ of a directory. It can be slow, fail, lack keys or have another version, and
 tells how often it was asked:
 
   GET /_/stats, GET /_/stats/KEY    what was asked for; DELETE /_/stats: from zero
+  GET /_/windows                    when, in tenths of a second
   GET /_/control, PUT /_/control    how it behaves; a PUT changes what it names`,
 		Example: `  kring origin --latency 100ms --jitter 50ms
   curl http://127.0.0.1:8100/docs/user:42
@@ -49,6 +51,7 @@ tells how often it was asked:
 	flags.StringVar(&f.missing, "missing", "", "keys that are missing: a `SHARE` (20%) or a regular expression")
 	flags.IntVar(&f.size, "size", 100, "`BYTES` of padding in each document")
 	flags.StringVar(&f.version, "version", "1", "version of the documents")
+	flags.StringVar(&f.cacheControl, "cache-control", "", "the header Cache-Control of the answers, such as `max-age=5`")
 	return cmd
 }
 
@@ -61,6 +64,7 @@ func (f originFlags) run(cmd *cobra.Command) (err error) {
 	origin, err := demo.New(demo.Options{Dir: f.dir, Log: log, Control: demo.Control{
 		Latency: demo.Duration(f.latency), Jitter: demo.Duration(f.jitter), ErrorRate: f.errorRate,
 		Version: demo.Version(f.version), Missing: missing, Size: f.size,
+		CacheControl: f.cacheControl,
 	}})
 	if err != nil {
 		return fmt.Errorf("origin: %w", err)

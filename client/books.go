@@ -31,6 +31,12 @@ type Books struct {
 	ServedRefused int64  `json:"served_refused"`
 	Refreshes     int64  `json:"refreshes"`
 	Abandoned     int64  `json:"abandoned"`
+
+	// What the node holds, and may hold; of that, for missing keys.
+	Bytes            int64 `json:"bytes"`
+	MaxBytes         int64 `json:"max_bytes"`
+	NegativeBytes    int64 `json:"negative_bytes"`
+	NegativeMaxBytes int64 `json:"negative_max_bytes"`
 }
 
 // Member is a node as GET /v1/cluster lists it.

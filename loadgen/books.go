@@ -2,13 +2,9 @@ package loadgen
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"kring/client"
@@ -34,9 +30,8 @@ const (
 // auditor reads the books of all nodes and of the origin.
 type auditor struct {
 	client *client.Client
-	nodes  []string // the configured URLs, for a cluster that does not list its members
-	origin string   // "" if its loads are not counted
-	http   *http.Client
+	nodes  []string   // the configured URLs, for a cluster that does not list its members
+	origin demoOrigin // without a URL if its loads are not counted
 }
 
 // ledgerPage is everybody's books at about one time.
@@ -51,12 +46,6 @@ type ledgerPage struct {
 type nodeBooks struct {
 	incarnation string
 	client.Books
-}
-
-// originStats is what the demo origin says of itself.
-type originStats struct {
-	Loads    int64 `json:"loads"`
-	InFlight int64 `json:"in_flight"`
 }
 
 // before reads the books at the beginning, when they have come to rest.
@@ -91,7 +80,7 @@ func (a *auditor) after(ctx context.Context, before *ledgerPage) (books Books, o
 		if page, err = a.read(ctx); err != nil {
 			return true
 		}
-		books, originLoads = before.compare(page, a.origin != "")
+		books, originLoads = before.compare(page, a.origin.url != "")
 		return books.Balanced
 	})
 	return books, originLoads, err
@@ -139,38 +128,12 @@ func (a *auditor) read(ctx context.Context) (*ledgerPage, error) {
 		}
 		page.nodes[m.ID] = nodeBooks{m.Incarnation, b}
 	}
-	if a.origin != "" {
-		if page.origin, err = a.readOrigin(ctx); err != nil {
+	if a.origin.url != "" {
+		if page.origin, err = a.origin.stats(ctx); err != nil {
 			return nil, err
 		}
 	}
 	return page, nil
-}
-
-func (a *auditor) readOrigin(ctx context.Context) (s originStats, err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("--origin: %s: ask for its loads: %w", a.origin, err)
-		}
-	}()
-	ctx, cancel := context.WithTimeout(ctx, settleTime)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(a.origin, "/")+"/_/stats", nil)
-	if err != nil {
-		return s, err
-	}
-	resp, err := a.http.Do(req)
-	if err != nil {
-		return s, err
-	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	if err = errors.Join(err, resp.Body.Close()); err != nil {
-		return s, err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return s, fmt.Errorf("status %d", resp.StatusCode)
-	}
-	return s, json.Unmarshal(body, &s)
 }
 
 func (p *ledgerPage) equal(o *ledgerPage) bool {

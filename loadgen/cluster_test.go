@@ -15,15 +15,16 @@ import (
 	"time"
 
 	"kring/loadgen"
+	"kring/node"
 	"kring/node/nodetest"
 	"kring/origin/demo"
 )
 
 // startCluster runs nodes in front of the demo origin, and gives the
 // configuration of a run against them.
-func startCluster(t *testing.T, nodes int, control demo.Control) (*nodetest.Cluster, *demo.Server, loadgen.Config) {
+func startCluster(t *testing.T, nodes int, control demo.Control, edits ...func(int, *node.Config)) (*nodetest.Cluster, *demo.Server, loadgen.Config) {
 	t.Helper()
-	c := nodetest.Start(t, nodes)
+	c := nodetest.Start(t, nodes, edits...)
 	origin, err := demo.New(demo.Options{Control: control})
 	if err != nil {
 		t.Fatal(err)

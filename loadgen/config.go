@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"net/url"
 	"os"
 	"strconv"
@@ -43,6 +44,8 @@ type Config struct {
 	Origin string
 	// Verify checks every body. The group's origin must be the demo origin.
 	Verify bool
+	// pick chooses keys in place of Keys; a scenario does.
+	pick func(r *rand.Rand) picker
 	// Seed makes the choice of keys repeatable; 0 chooses one.
 	Seed uint64
 	// Progress takes lines, or with Terminal a bar, while the run goes on; nil

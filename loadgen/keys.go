@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
+	"sync/atomic"
 )
 
 // keySpec is a parsed Config.Keys: one of the three.
@@ -66,20 +67,38 @@ type picker interface {
 
 // ranked picks among keys that are numbered from 0, the most popular first.
 type ranked struct {
-	rank func() int64
-	text []byte
+	prefix string
+	rank   func() int64
+	text   []byte
 }
 
 // newRanked makes the picker of a spec that is no file.
 func newRanked(spec keySpec, r *rand.Rand) *ranked {
 	if spec.s == 0 {
-		return &ranked{rank: func() int64 { return r.Int64N(spec.n) }}
+		return &ranked{prefix: "key-", rank: func() int64 { return r.Int64N(spec.n) }}
 	}
 	z := newZipf(spec.s, spec.n)
-	return &ranked{rank: func() int64 { return z.rank(r) }}
+	return &ranked{prefix: "key-", rank: func() int64 { return z.rank(r) }}
 }
 
 func (p *ranked) next() (string, int, bool) {
-	p.text = strconv.AppendInt(append(p.text[:0], "key-"...), p.rank(), 10)
+	p.text = strconv.AppendInt(append(p.text[:0], p.prefix...), p.rank(), 10)
 	return string(p.text), -1, true
+}
+
+// inTurn picks prefix0, prefix1, …, prefixN−1 and so on from the beginning,
+// all workers together.
+type inTurn struct {
+	prefix string
+	n      int64
+	at     *atomic.Int64
+}
+
+func newInTurn(prefix string, n int64) func(*rand.Rand) picker {
+	at := new(atomic.Int64)
+	return func(*rand.Rand) picker { return &inTurn{prefix: prefix, n: n, at: at} }
+}
+
+func (p *inTurn) next() (string, int, bool) {
+	return p.prefix + strconv.FormatInt((p.at.Add(1)-1)%p.n, 10), -1, true
 }

@@ -50,8 +50,8 @@ func (s *slowCluster) Delete(ctx context.Context, _, _ string) (client.Meta, err
 // loadSlow runs a configuration against a slow cluster in virtual time.
 func loadSlow(ctx context.Context, t *testing.T, cfg Config, from, to time.Duration) *Result {
 	t.Helper()
-	r := &run{cfg: &cfg, recorder: newRecorder(cfg.Concurrency)}
-	if err := r.load(ctx, &slowCluster{time.Now(), from, to}, keySpec{n: 10}, false); err != nil {
+	r := &run{cfg: &cfg, spec: keySpec{n: 10}, recorder: newRecorder(cfg.Concurrency)}
+	if err := r.load(ctx, &slowCluster{time.Now(), from, to}); err != nil {
 		t.Fatal(err)
 	}
 	return r.result(client.Counters{})

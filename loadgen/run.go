@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"kring/client"
 )
 
 // grace is how long an interrupted run waits for requests that are under way.
@@ -21,56 +23,66 @@ const auditTime = 10 * time.Second
 // failure: what was measured until then is reported. The error is nil unless
 // the run could not take place; whether all went well, Result.Err says.
 func Run(ctx context.Context, cfg Config) (*Result, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
-	spec, err := parseKeys(cfg.Keys)
+	results, err := runTogether(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	once := spec.file != "" && cfg.Duration == 0 && cfg.Count == 0
-	if spec.file == "" && cfg.Duration == 0 && cfg.Count == 0 {
-		cfg.Duration = defaultDuration
-	}
-	if cfg.Seed == 0 {
-		cfg.Seed = rand.Uint64N(1 << 53) // exact for every reader of JSON
-	}
-	c, err := cfg.client()
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
+	return results[0], nil
+}
 
+// runTogether runs several loads of one cluster at once. They share the books,
+// which the first configuration says how to read.
+func runTogether(ctx context.Context, cfgs ...Config) (_ []*Result, err error) {
+	runs := make([]*run, len(cfgs))
+	for i := range cfgs {
+		if runs[i], err = newRun(cfgs[i]); err != nil {
+			return nil, err
+		}
+		defer runs[i].client.Close()
+	}
+	first := runs[0]
 	plain := &http.Client{Transport: &http.Transport{}}
 	defer plain.CloseIdleConnections()
-	audit := &auditor{client: c, nodes: cfg.Nodes, origin: cfg.Origin, http: plain}
+	audit := &auditor{client: first.client, nodes: first.cfg.Nodes, origin: demoOrigin{url: first.cfg.Origin, http: plain}}
 	before, err := audit.before(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the books before the run: %w", err)
 	}
 
-	r := &run{cfg: &cfg, recorder: newRecorder(cfg.Concurrency)}
-	if err := r.load(ctx, c, spec, once); err != nil {
+	errs := make([]error, len(runs))
+	var loads sync.WaitGroup
+	for i, r := range runs {
+		loads.Go(func() { errs[i] = r.load(ctx, r.client) })
+	}
+	loads.Wait()
+	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
 	// The report of an interrupted run has its books too, but not for ever.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTime)
 	defer cancel()
-	res := r.result(c.Counters())
-	books, loads, err := audit.after(ctx, before)
+	books, seen, err := audit.after(ctx, before)
 	if err != nil {
 		books = Books{Wrong: []string{}, NotChecked: []string{"all: " + err.Error()}, Balanced: true}
 	}
-	res.Books = books
-	if cfg.Origin != "" && err == nil && loads >= 0 {
-		res.OriginLoads = &loads
+	var results []*Result
+	for _, r := range runs {
+		res := r.result(r.client.Counters())
+		res.Books = books
+		if first.cfg.Origin != "" && err == nil && seen >= 0 {
+			res.OriginLoads = &seen
+		}
+		results = append(results, res)
 	}
-	return res, nil
+	return results, nil
 }
 
 // run is the part of a run in which requests are sent.
 type run struct {
 	cfg      *Config
+	spec     keySpec
+	once     bool // through a file of keys
+	client   *client.Client
 	recorder *recorder
 	pace     *pace
 	took     time.Duration
@@ -78,11 +90,33 @@ type run struct {
 	stopped  bool // by its context
 }
 
+// newRun checks the configuration. The run's client is to be closed.
+func newRun(cfg Config) (*run, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	spec, err := parseKeys(cfg.Keys)
+	if err != nil {
+		return nil, err
+	}
+	r := &run{cfg: &cfg, spec: spec, recorder: newRecorder(cfg.Concurrency)}
+	endless := cfg.Duration == 0 && cfg.Count == 0
+	r.once = spec.file != "" && endless
+	if endless && !r.once && cfg.pick == nil {
+		cfg.Duration = defaultDuration
+	}
+	if cfg.Seed == 0 {
+		cfg.Seed = rand.Uint64N(1 << 53) // exact for every reader of JSON
+	}
+	r.client, err = cfg.client()
+	return r, err
+}
+
 // load sends the requests and waits for the last of them.
-func (r *run) load(ctx context.Context, target cluster, spec keySpec, once bool) (err error) {
+func (r *run) load(ctx context.Context, target cluster) (err error) {
 	var file *trace
-	if spec.file != "" {
-		if file, err = openTrace(ctx, spec.file, !once); err != nil {
+	if r.spec.file != "" {
+		if file, err = openTrace(ctx, r.spec.file, !r.once); err != nil {
 			return err
 		}
 		defer func() {
@@ -110,10 +144,13 @@ func (r *run) load(ctx context.Context, target cluster, spec keySpec, once bool)
 			id: i, cfg: r.cfg, cluster: target, pace: r.pace, rand: source, ledger: book,
 			record: r.recorder.record,
 		}
-		if file != nil {
+		switch {
+		case r.cfg.pick != nil:
+			w.keys = r.cfg.pick(source)
+		case file != nil:
 			w.keys = file
-		} else {
-			w.keys = newRanked(spec, source)
+		default:
+			w.keys = newRanked(r.spec, source)
 		}
 		workers.Go(func() {
 			if errs[i] = w.run(work); errs[i] != nil {

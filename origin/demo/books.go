@@ -2,6 +2,7 @@ package demo
 
 import (
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -32,6 +33,23 @@ type Stats struct {
 	Uncounted int64 `json:"uncounted"`
 }
 
+// Windows is how many requests began in each of the last windows that had any.
+type Windows struct {
+	WidthMS int64    `json:"width_ms"`
+	Now     int64    `json:"now"` // number of the window that it is
+	Windows []Window `json:"windows"`
+}
+
+// Window is one of them, by its number since 1970.
+type Window struct {
+	Number int64 `json:"number"`
+	Loads  int64 `json:"loads"`
+}
+
+// maxWindows bounds the windows that are remembered: two minutes, if each had
+// a request.
+const maxWindows = 1200
+
 // KeyStats is what a Server was asked for of one key.
 type KeyStats struct {
 	Key      string `json:"key"`
@@ -47,8 +65,7 @@ type books struct {
 	epoch  int        // how often the books were begun anew
 	total  Stats
 	keys   map[string]*KeyStats
-	bucket int64 // number of the window that inside counts
-	inside int64
+	recent []Window // the newest last
 }
 
 // begin counts a request's arrival; what it returns is called with the status
@@ -61,11 +78,15 @@ func (b *books) begin(key string) (done func(status int)) {
 	t.Loads++
 	t.InFlight++
 	t.Peak = max(t.Peak, t.InFlight)
-	if now != b.bucket {
-		b.bucket, b.inside = now, 0
+	if n := len(b.recent); n == 0 || b.recent[n-1].Number != now {
+		if n >= 2*maxWindows {
+			b.recent = append(b.recent[:0], b.recent[n-maxWindows:]...)
+		}
+		b.recent = append(b.recent, Window{Number: now})
 	}
-	b.inside++
-	t.PeakWindow = max(t.PeakWindow, b.inside)
+	last := &b.recent[len(b.recent)-1]
+	last.Loads++
+	t.PeakWindow = max(t.PeakWindow, last.Loads)
 
 	k := b.keys[key]
 	if k == nil && len(b.keys) < maxKeys {
@@ -120,6 +141,15 @@ func (b *books) stats() Stats {
 	return s
 }
 
+func (b *books) windows() Windows {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return Windows{
+		WidthMS: window.Milliseconds(), Now: time.Now().UnixNano() / int64(window),
+		Windows: slices.Clone(b.recent[max(0, len(b.recent)-maxWindows):]),
+	}
+}
+
 func (b *books) key(key string) KeyStats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -135,5 +165,5 @@ func (b *books) reset() {
 	defer b.mu.Unlock()
 	b.epoch++
 	b.total = Stats{InFlight: b.total.InFlight, Peak: b.total.InFlight}
-	b.keys, b.bucket, b.inside = nil, 0, 0
+	b.keys, b.recent = nil, nil
 }

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // Control is how a Server behaves.
@@ -28,6 +30,9 @@ type Control struct {
 	Missing Missing `json:"missing"`
 	// Size is the length of each document's pad, in bytes.
 	Size int `json:"size"`
+	// CacheControl is the header of that name in answers that are no error;
+	// empty: none.
+	CacheControl string `json:"cache_control"`
 }
 
 // maxSize keeps a slip of the finger from eating the machine's memory.
@@ -43,6 +48,8 @@ func (c Control) check() error {
 		return fmt.Errorf("error_rate: %v is not between 0 and 1", c.ErrorRate)
 	case c.Size < 0 || c.Size > maxSize:
 		return fmt.Errorf("size: %d is not between 0 and %d", c.Size, maxSize)
+	case !httpguts.ValidHeaderFieldValue(c.CacheControl):
+		return fmt.Errorf("cache_control: %q is no header's value", c.CacheControl)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@
 //
 //	GET /docs/KEY, GET /search?q=KEY   the document of KEY
 //	GET /_/stats, GET /_/stats/KEY     what was asked for
+//	GET /_/windows                     when, in tenths of a second
 //	DELETE /_/stats                    counts from zero again
 //	GET /_/control, PUT /_/control     how it behaves; a PUT changes what it names
 //
@@ -81,6 +82,9 @@ func (s *Server) Stats() Stats { return s.books.stats() }
 // KeyStats is what was asked for of one key.
 func (s *Server) KeyStats(key string) KeyStats { return s.books.key(key) }
 
+// Windows is when, of late, it was asked for documents.
+func (s *Server) Windows() Windows { return s.books.windows() }
+
 // Control is how the server behaves now.
 func (s *Server) Control() Control {
 	s.mu.Lock()
@@ -115,6 +119,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.serveKey(w, r, values.Get("q"), err)
 	case path == "/_/stats":
 		s.serveStats(w, r)
+	case path == "/_/windows":
+		if allowed(w, r, http.MethodGet, http.MethodHead) {
+			s.writeJSON(w, s.Windows())
+		}
 	case strings.HasPrefix(path, "/_/stats/"):
 		s.serveKeyStats(w, r, strings.TrimPrefix(path, "/_/stats/"))
 	case path == "/_/control":
@@ -143,8 +151,12 @@ func (s *Server) serveKey(w http.ResponseWriter, r *http.Request, key string, er
 	if !control.wait(r.Context()) {
 		return
 	}
+	if control.CacheControl != "" {
+		w.Header().Set("Cache-Control", control.CacheControl)
+	}
 	switch {
 	case control.fails():
+		w.Header().Del("Cache-Control")
 		status = http.StatusInternalServerError
 		http.Error(w, "the demo origin was told to fail", status)
 	case control.Missing.has(key):

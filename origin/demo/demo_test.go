@@ -182,7 +182,7 @@ func TestControlChangesWhatItNames(t *testing.T) {
 	}
 	s := newServer(t, demo.Options{Control: demo.Control{Latency: demo.Duration(time.Second), Version: "1", Missing: missing}})
 	w := ask(s, "PUT", "/_/control", `{"size": 5, "latency": 0}`)
-	const want = `{"latency":"0s","jitter":"0s","error_rate":0,"version":"1","missing":0.2,"size":5}` + "\n"
+	const want = `{"latency":"0s","jitter":"0s","error_rate":0,"version":"1","missing":0.2,"size":5,"cache_control":""}` + "\n"
 	if w.Code != 200 || w.Body.String() != want {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}
@@ -192,7 +192,7 @@ func TestControlChangesWhatItNames(t *testing.T) {
 	before := s.Control()
 	for _, bad := range []string{
 		`{"latencyy": "1s"}`, `{"latency": "1x"}`, `{"latency": "-1s"}`, `{"jitter": true}`, `{"error_rate": 1.1}`, `{"error_rate": "x"}`,
-		`{"missing": 2}`, `{"missing": "("}`, `{"missing": null}`, `{"missing": []}`, `{"version": []}`, `{"size": -1}`, `{"size": 1.5}`, `{`, ``, `{} {}`,
+		`{"missing": 2}`, `{"missing": "("}`, `{"missing": null}`, `{"missing": []}`, `{"version": []}`, `{"size": -1}`, `{"size": 1.5}`, `{"cache_control": "a\nb"}`, `{`, ``, `{} {}`,
 	} {
 		if w := ask(s, "PUT", "/_/control", bad); w.Code != 400 || strings.Count(w.Body.String(), "\n") != 1 {
 			t.Errorf("%s: got %d %q, want 400 and one line", bad, w.Code, w.Body)

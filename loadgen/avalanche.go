@@ -1,0 +1,88 @@
+package loadgen
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// lifetime is what the avalanche's values get: long enough for all to be
+// loaded and asked for again before the first expires a second time.
+const lifetime = 10 * time.Second
+
+// avalanche: many keys are loaded together, with one TTL, and expire while all
+// of them are asked for again and again.
+func avalanche(ctx context.Context, s *stage) error {
+	keys := int64(10_000)
+	if s.cfg.Count > 0 {
+		keys = s.cfg.Count
+	}
+	if err := s.behave(ctx, map[string]any{"cache_control": fmt.Sprintf("max-age=%d, stale-while-revalidate=3600", int(lifetime.Seconds()))}); err != nil {
+		return err
+	}
+	all := newInTurn(s.prefix, keys)
+	// With no more at once than a pool's max_loads lets through.
+	r, err := s.load(ctx, "fill", load{keys: all, concurrency: min(32, max(1, s.cfg.Concurrency)), count: keys})
+	if err != nil {
+		return err
+	}
+	s.noErrors("fill", r)
+	before, err := s.origin.windows(ctx)
+	if err != nil {
+		return err
+	}
+	// What is refreshed does not expire a second time.
+	if err := s.behave(ctx, nil); err != nil {
+		return err
+	}
+	again := load{keys: all, concurrency: s.cfg.Concurrency, duration: lifetime + time.Second, rate: s.cfg.Rate}
+	if r, err = s.load(ctx, "all keys, again and again", again); err != nil {
+		return err
+	}
+	s.noErrors("again", r)
+	waited := r.waited()
+	// All have expired by now; those that nobody could ask for since are left.
+	again.duration, again.count = 0, keys
+	if r, err = s.load(ctx, "each key once more", again); err != nil {
+		return err
+	}
+	s.noErrors("once more", r)
+	waited += r.waited()
+	after, err := s.origin.windows(ctx)
+	if err != nil {
+		return err
+	}
+	busy := since(after, before.Now)
+	s.check(waited == 0, "reads that waited", "0", "%d", waited)
+	s.check(busy.loads == keys, "refreshes", fmt.Sprintf("one for each of the %d keys", keys), "%d", busy.loads)
+	s.check(busy.windows >= minWindows && busy.peak <= 3*busy.mean(), "the origin's busiest tenth of a second",
+		fmt.Sprintf("of %d or more with loads, and at most 3 times their mean", minWindows),
+		"%d loads, of %d with loads, %.1f times their mean of %.1f", int64(busy.peak), busy.windows, busy.peak/max(busy.mean(), 1), busy.mean())
+	return nil
+}
+
+// minWindows is over how many tenths of a second the refreshes must at least
+// be spread: half of the second by which a jitter of a tenth, the default,
+// shortens lifetimes.
+const minWindows = 5
+
+// busy is what the origin saw in the windows in which it saw anything: those
+// in between in which a busy machine let nobody run are no calm.
+type busy struct {
+	loads, windows int64
+	peak           float64
+}
+
+func (b busy) mean() float64 { return float64(b.loads) / float64(max(1, b.windows)) }
+
+// since is what the origin saw after a window.
+func since(w windows, after int64) (b busy) {
+	for _, x := range w.Windows {
+		if x.Number > after {
+			b.loads += x.Loads
+			b.windows++
+			b.peak = max(b.peak, float64(x.Loads))
+		}
+	}
+	return b
+}

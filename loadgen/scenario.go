@@ -1,0 +1,235 @@
+package loadgen
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// scenarios are rehearsals of what a cache exists to stop. Each tells the demo
+// origin how to behave, loads the cluster, and judges by counts, which are
+// right on a slow machine as well: times are told, but decide nothing.
+var scenarios = map[string]func(context.Context, *stage) error{
+	"avalanche":   avalanche,
+	"breakdown":   breakdown,
+	"penetration": penetration,
+	"stampede":    stampede,
+}
+
+// Scenarios are the names that RunScenario takes.
+func Scenarios() []string { return slices.Sorted(maps.Keys(scenarios)) }
+
+// Verdict is what a scenario came to.
+type Verdict struct {
+	Scenario string  `json:"scenario"`
+	Passed   bool    `json:"passed"`
+	Checks   []Check `json:"checks"`
+	Phases   []Phase `json:"phases"`
+}
+
+// Check is one thing that must hold.
+type Check struct {
+	What   string `json:"what"`
+	Want   string `json:"want"`
+	Got    string `json:"got"`
+	Passed bool   `json:"passed"`
+}
+
+// Phase is one run of a scenario.
+type Phase struct {
+	Name   string  `json:"name"`
+	Result *Result `json:"result"`
+}
+
+// Err is nil if all that must hold did.
+func (v *Verdict) Err() error {
+	for _, c := range v.Checks {
+		if !c.Passed {
+			return fmt.Errorf("%w: %s: %s: %s, must be %s", ErrWrong, v.Scenario, c.What, c.Got, c.Want)
+		}
+	}
+	return nil
+}
+
+// stage is where a scenario plays.
+type stage struct {
+	cfg     Config // nodes, group and limits of each of its runs
+	prefix  string // of keys that nobody has asked for before
+	origin  demoOrigin
+	verdict *Verdict
+}
+
+// RunScenario plays a scenario against the cluster and the demo origin behind
+// it, whose behaviour is as before afterwards. The group must respect the
+// origin's Cache-Control. Of the configuration, Count and Rate change the size
+// of the scenario where they are not 0.
+func RunScenario(ctx context.Context, name string, cfg Config) (_ *Verdict, err error) {
+	play := scenarios[name]
+	if play == nil {
+		return nil, fmt.Errorf("--scenario: %q: must be one of %s", name, strings.Join(Scenarios(), ", "))
+	}
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Origin == "" {
+		return nil, errors.New(`--origin: "": a scenario needs the demo origin`)
+	}
+	plain := &http.Client{Transport: &http.Transport{}}
+	defer plain.CloseIdleConnections()
+	s := &stage{
+		cfg: cfg, prefix: name + "-" + strconv.FormatUint(rand.Uint64(), 36) + "-",
+		origin:  demoOrigin{url: cfg.Origin, http: plain},
+		verdict: &Verdict{Scenario: name, Checks: []Check{}, Phases: []Phase{}},
+	}
+	before, err := s.origin.control(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.origin.behave(context.WithoutCancel(ctx), before)) }()
+	if err := s.behave(ctx, map[string]any{"missing": "^" + s.prefix + "missing-"}); err != nil {
+		return nil, err
+	}
+	if err := play(ctx, s); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("the scenario was interrupted: %w", err)
+	}
+	s.books()
+	s.verdict.Passed = s.verdict.Err() == nil
+	return s.verdict, nil
+}
+
+// behave changes how the origin behaves; what is not named is the default.
+func (s *stage) behave(ctx context.Context, change map[string]any) error {
+	all := map[string]any{"latency": "0s", "jitter": "0s", "error_rate": 0, "cache_control": "max-age=3600"}
+	maps.Copy(all, change)
+	b, err := json.Marshal(all)
+	if err != nil {
+		return fmt.Errorf("tell the origin how to behave: %w", err)
+	}
+	return s.origin.behave(ctx, b)
+}
+
+// load is one run: count requests for keys, or if that is 0, for so long.
+func (s *stage) load(ctx context.Context, name string, l load) (*Result, error) {
+	results, err := runTogether(ctx, s.config(l))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	s.add(name, results[0])
+	return results[0], nil
+}
+
+// load is what is particular to a run of a scenario.
+type load struct {
+	keys        func(*rand.Rand) picker
+	concurrency int
+	count       int64
+	duration    time.Duration
+	rate        float64
+}
+
+func (s *stage) config(l load) Config {
+	c := s.cfg
+	c.pick, c.Concurrency, c.Count, c.Duration, c.Rate = l.keys, l.concurrency, l.count, l.duration, l.rate
+	c.Write, c.Delete = 0, 0
+	return c
+}
+
+func (s *stage) add(name string, r *Result) {
+	s.verdict.Phases = append(s.verdict.Phases, Phase{Name: name, Result: r})
+}
+
+// at is a number of clients that ask for one key, once each, all at once.
+func (s *stage) at(key string, clients int) load {
+	return load{keys: one(key), concurrency: clients, count: int64(clients)}
+}
+
+// one picks one key, always.
+func one(key string) func(*rand.Rand) picker {
+	return func(*rand.Rand) picker { return &only{key} }
+}
+
+type only struct{ key string }
+
+func (p *only) next() (string, int, bool) { return p.key, -1, true }
+
+// check notes what must hold, and whether it does.
+func (s *stage) check(ok bool, what, want, format string, args ...any) {
+	s.verdict.Checks = append(s.verdict.Checks, Check{What: what, Want: want, Got: fmt.Sprintf(format, args...), Passed: ok})
+}
+
+// books checks those of all phases.
+func (s *stage) books() {
+	var wrong []string
+	for _, p := range s.verdict.Phases {
+		for _, w := range p.Result.Books.Wrong {
+			wrong = append(wrong, p.Name+": "+w)
+		}
+	}
+	if len(wrong) == 0 {
+		wrong = []string{"balanced"}
+	}
+	s.check(wrong[0] == "balanced", "books of the nodes and the origin", "balanced", "%s", strings.Join(wrong, "; "))
+}
+
+// noErrors checks that all requests of a run were answered.
+func (s *stage) noErrors(what string, r *Result) {
+	s.check(r.Errors == 0 && r.VerifyFailed == 0, what+": errors", "0", "%d (%s) of %d", r.Errors+r.VerifyFailed, counts(r.ErrorsByCode), r.Requests)
+}
+
+// waited is how many reads had to wait for a load, their own or another's.
+func (r *Result) waited() int64 {
+	return r.Answers["load"] + r.Answers["joined"] + r.Behind["load"] + r.Behind["joined"]
+}
+
+// loadsOf is how often the origin was asked for a key.
+func (s *stage) loadsOf(ctx context.Context, key string) (int64, error) {
+	k, err := s.origin.keyStats(ctx, key)
+	return k.Loads, err
+}
+
+// WriteText writes the verdict, and the figures that led to it, for people.
+func (v *Verdict) WriteText(out io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "scenario %s\n", v.Scenario)
+	for _, p := range v.Phases {
+		r := p.Result
+		fmt.Fprintf(&b, "  %s: %d requests in %.1f s\n", p.Name, r.Requests, r.Seconds)
+		fmt.Fprintf(&b, "    answers %s; behind peer %s; origin loads %s\n", counts(r.Answers), counts(r.Behind), loadsText(r))
+		fmt.Fprintf(&b, "    latency ms %s\n", r.Latency.text())
+	}
+	for _, c := range v.Checks {
+		mark, must := "ok   ", ""
+		if !c.Passed {
+			mark, must = "WRONG", " (must be "+c.Want+")"
+		}
+		fmt.Fprintf(&b, "  %s %s: %s%s\n", mark, c.What, c.Got, must)
+	}
+	verdict := "passed"
+	if !v.Passed {
+		verdict = "FAILED"
+	}
+	fmt.Fprintf(&b, "verdict %s\n", verdict)
+	if _, err := io.WriteString(out, b.String()); err != nil {
+		return fmt.Errorf("write the verdict: %w", err)
+	}
+	return nil
+}
+
+func loadsText(r *Result) string {
+	if r.OriginLoads == nil {
+		return "unknown"
+	}
+	return strconv.FormatInt(*r.OriginLoads, 10)
+}

@@ -1,0 +1,102 @@
+package loadgen
+
+import (
+	"context"
+	"fmt"
+)
+
+// stampede: many clients want one key at the same moment. The rows are those
+// of the table in bench/stampede, which has the times beside nginx and Varnish.
+func stampede(ctx context.Context, s *stage) error {
+	crowd, few := 200, 50
+	if s.cfg.Count > 0 {
+		crowd = int(s.cfg.Count)
+		few = max(2, crowd/4)
+	}
+	if err := s.cold(ctx, crowd); err != nil {
+		return err
+	}
+	if err := s.failing(ctx, few); err != nil {
+		return err
+	}
+	if err := s.noStore(ctx, few); err != nil {
+		return err
+	}
+	return s.expired(ctx, crowd)
+}
+
+func (s *stage) cold(ctx context.Context, clients int) error {
+	key := s.prefix + "cold"
+	if err := s.behave(ctx, map[string]any{"latency": "50ms"}); err != nil {
+		return err
+	}
+	r, err := s.load(ctx, fmt.Sprintf("cold key, %d clients", clients), s.at(key, clients))
+	if err != nil {
+		return err
+	}
+	loads, err := s.loadsOf(ctx, key)
+	s.check(loads == 1, "cold key: loads", "1", "%d", loads)
+	s.noErrors("cold key", r)
+	return err
+}
+
+func (s *stage) failing(ctx context.Context, clients int) error {
+	key := s.prefix + "failing"
+	if err := s.behave(ctx, map[string]any{"latency": "50ms", "error_rate": 1}); err != nil {
+		return err
+	}
+	r, err := s.load(ctx, fmt.Sprintf("failing origin, %d clients", clients), s.at(key, clients))
+	if err != nil {
+		return err
+	}
+	loads, err := s.loadsOf(ctx, key)
+	s.check(loads >= 1 && loads <= 2, "failing origin: loads", "1 or 2", "%d", loads)
+	s.check(r.ErrorsByCode["origin-failed"] == r.Requests, "failing origin: clients told so", fmt.Sprint(r.Requests), "%s", counts(r.ErrorsByCode))
+	return err
+}
+
+func (s *stage) noStore(ctx context.Context, clients int) error {
+	key := s.prefix + "no-store"
+	if err := s.behave(ctx, map[string]any{"latency": "50ms", "cache_control": "no-store"}); err != nil {
+		return err
+	}
+	r, err := s.load(ctx, fmt.Sprintf("no-store, %d clients", clients), s.at(key, clients))
+	if err != nil {
+		return err
+	}
+	loads, err := s.loadsOf(ctx, key)
+	// Who comes when a flight has landed needs another: on a busy machine not
+	// all come at once.
+	flights := r.Answers["load"] + r.Behind["load"]
+	s.check(loads == flights && loads*2 <= r.Requests, "no-store: loads", "one for each flight, and shared", "%d loads, %d flights, %d answers shared one",
+		loads, flights, r.Answers["joined"]+r.Behind["joined"])
+	s.noErrors("no-store", r)
+	return err
+}
+
+func (s *stage) expired(ctx context.Context, clients int) error {
+	key := s.prefix + "expired"
+	control := map[string]any{"cache_control": "max-age=1, stale-while-revalidate=3600"}
+	if err := s.behave(ctx, control); err != nil {
+		return err
+	}
+	if _, err := s.load(ctx, "fill", s.at(key, 1)); err != nil {
+		return err
+	}
+	if err := pause(ctx, expiry); err != nil {
+		return err
+	}
+	control["latency"], control["cache_control"] = "50ms", "max-age=3600"
+	if err := s.behave(ctx, control); err != nil {
+		return err
+	}
+	r, err := s.load(ctx, fmt.Sprintf("expired key, stale allowed, %d clients", clients), s.at(key, clients))
+	if err != nil {
+		return err
+	}
+	loads, err := s.loadsOf(ctx, key)
+	s.check(loads == 2, "expired key: loads", "2, the first one included", "%d", loads)
+	s.check(r.waited() == 0, "expired key: clients who waited", "0", "%d", r.waited())
+	s.noErrors("expired key", r)
+	return err
+}
