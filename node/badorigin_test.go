@@ -119,7 +119,9 @@ func TestHostileOriginThroughACluster(t *testing.T) {
 			nodetest.Eventually(t, "all 12 have asked", func() bool { return gets(c)-before >= 12 })
 			release()
 			wg.Wait()
-			if n := c.Origin.Loads(key); n < 1 || n > 2 {
+			// Of those whose time runs, some may come when the error is forgotten.
+			most := map[string]int{"docs": 1, "hasty": 6}[tt.group]
+			if n := c.Origin.Loads(key); n < 1 || n > most {
 				t.Errorf("12 clients cost %d requests", n)
 			}
 			for _, n := range c.Nodes {
@@ -274,7 +276,7 @@ func TestStaleInPlaceOfAnOriginsError(t *testing.T) {
 			}
 		}
 	}
-	if asked := c.Origin.Total() - total; asked < len(keys) || asked > 2*len(keys) {
+	if asked := c.Origin.Total() - total; asked < len(keys) || asked >= 3*len(keys) {
 		t.Errorf("%d requests to a failing origin for %d keys asked for 3 times each", asked, len(keys))
 	}
 }
