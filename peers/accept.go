@@ -38,7 +38,9 @@ func (p *Peers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, cache.ErrOverloaded):
 		http.Error(w, "no more peer links now", http.StatusServiceUnavailable)
 	default:
-		p.log.Warn("peer link cannot be upgraded", slog.Any("error", err))
+		if skipped, due := p.every(strangersEvery, notice{"", causeUpgrade}); due {
+			p.log.Warn("peer link cannot be upgraded", slog.Any("error", err), slog.Uint64("not_logged", skipped))
+		}
 		http.Error(w, "upgrade failed", http.StatusInternalServerError)
 	}
 }
@@ -66,15 +68,16 @@ func (p *Peers) Accept(w http.ResponseWriter, r *http.Request) error {
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	in, err := p.accept(conn, buffered.Reader)
+	c, err := p.accept(conn, buffered.Reader)
 	done()
 	if err != nil {
 		conn.Close() // the error that counts is err
 		p.refusals.Add(1)
-		p.refusedOnce("handshake from another node", err)
+		p.tellTurnedAway(conn.RemoteAddr(), c, err)
 		return nil
 	}
-	in.run(ctx)
+	p.compareViews(c)
+	newIncoming(p, c, conn, buffered.Reader).run(ctx)
 	return nil
 }
 
@@ -100,35 +103,34 @@ func (p *Peers) enter() (ctx context.Context, done func()) {
 	}
 }
 
-func (p *Peers) accept(conn net.Conn, r *bufio.Reader) (*incoming, error) {
+func (p *Peers) accept(conn net.Conn, r *bufio.Reader) (*claim, error) {
 	if err := conn.SetDeadline(time.Now().Add(handshakeTimeout)); err != nil {
-		return nil, fmt.Errorf("upgrade: %w", err)
+		return &claim{}, fmt.Errorf("upgrade: %w", err)
 	}
 	_, err := fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", UpgradeName)
 	if err != nil {
-		return nil, fmt.Errorf("upgrade: %w", err)
+		return &claim{}, fmt.Errorf("upgrade: %w", err)
 	}
-	h, err := p.welcome(duplex{conn, r}, p.admit)
+	c, err := p.welcome(duplex{conn, r}, p.admit)
 	if err != nil {
-		return nil, err
+		return c, err
 	}
 	if err := conn.SetDeadline(time.Time{}); err != nil {
-		return nil, fmt.Errorf("upgrade: %w", err)
+		return c, fmt.Errorf("upgrade: %w", err)
 	}
-	p.compareViews(h)
-	return newIncoming(p, h, conn, r), nil
+	return c, nil
 }
 
 // admit refuses a second living process with the id of a member that this node
 // has a living link to: the address in the list decides who is the real one.
-func (p *Peers) admit(h *hello) error {
-	pe := p.others[h.id]
+func (p *Peers) admit(c *claim) error {
+	pe := p.others[c.id]
 	l := pe.link.Load()
-	if l == nil || l.incarnation == h.incarnation {
+	if l == nil || l.incarnation == c.incarnation {
 		return nil
 	}
 	if open, _ := pe.state(); !open && time.Duration(p.clock()-l.heard.Load()) < aliveWithin {
-		return refuse("duplicate id %q: another process of this id lives at %s", h.id, pe.addr)
+		return refuse(causeID, "duplicate id %s: another process of this id lives at %s", c.id, pe.addr)
 	}
 	return nil
 }
@@ -138,8 +140,10 @@ func (p *Peers) admit(h *hello) error {
 func (p *Peers) retireOthers(id string, incarnation uint64) {
 	for _, in := range p.links() {
 		if in.id == id && in.incarnation != incarnation {
-			p.log.Warn("link of another process with this id ended: a predecessor's, or the id is used twice",
-				slog.String("peer", id))
+			if skipped, due := p.every(strangersEvery, notice{id, causeOusted}); due {
+				p.log.Warn("link of another process with this id ended: a predecessor's, or the id is used twice",
+					slog.String("peer", id), slog.Uint64("not_logged", skipped))
+			}
 			in.w.close(errLinkClosed)
 		}
 	}
@@ -147,37 +151,12 @@ func (p *Peers) retireOthers(id string, incarnation uint64) {
 
 // compareViews notes a member whose list differs. The link works all the same:
 // "not owner" answers sort out the keys that the two place differently.
-func (p *Peers) compareViews(h *hello) {
-	if h.viewID == p.view.Load().ID {
+func (p *Peers) compareViews(c *claim) {
+	if c.viewID == p.view.Load().ID {
 		return
 	}
 	p.mismatches.Add(1)
-	if p.once("mismatch " + h.id) {
-		p.log.Warn("peer has another list of members", slog.String("peer", h.id))
+	if p.once(notice{c.id, causeView}) {
+		p.log.Warn("peer has another list of members", slog.String("peer", c.id))
 	}
-}
-
-// refusedOnce logs why a handshake failed, once for each cause.
-func (p *Peers) refusedOnce(what string, err error) {
-	if !isRefusal(err) && !brokenFrames(err) {
-		p.log.Debug("handshake failed", slog.String("what", what), slog.Any("error", err))
-		return
-	}
-	if p.once(what + err.Error()) {
-		p.log.Error("peer link refused", slog.String("what", what), slog.Any("error", err))
-	}
-}
-
-// maxCauses bounds the memory of causes; those beyond are only counted.
-const maxCauses = 128
-
-// once says whether a cause is new.
-func (p *Peers) once(cause string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.causes[cause] || len(p.causes) >= maxCauses {
-		return false
-	}
-	p.causes[cause] = true
-	return true
 }

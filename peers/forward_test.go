@@ -244,6 +244,7 @@ func TestWhatWasGivenUpDuringAPauseIsNotCarriedOutAfterIt(t *testing.T) {
 			}
 		})
 		callers.Wait()
+		synctest.Wait() // nothing is on its way to the sockets any more
 		c.nodes[0].resume()
 		await(t, "owner back", func() bool { a, err := c.nodes[2].get(t.Context(), key.Key); return err == nil && a.Node == "n0" })
 		<-time.After(time.Second)

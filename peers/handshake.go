@@ -5,10 +5,8 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
-	"strings"
 )
 
 // protocol is the version of the frames that this code speaks; minProtocol is
@@ -18,119 +16,18 @@ const (
 	minProtocol = 1
 )
 
-const (
-	nonceLen = 32
-	// maxHandshake bounds one message of a handshake.
-	maxHandshake = 4 << 10
-)
-
-// hello is what each side of a new link says of itself. The side that dialled
-// speaks first; then come four messages in all:
+// A handshake has four messages. The side that dialled speaks first:
 //
 //	→ hello   ← hello or refusal   → proof or refusal   ← proof or refusal
 //
-// A proof is HMAC-SHA256 under the secret over the role and both hellos, each
-// of which has a fresh nonce: a recorded one proves nothing later, and one
-// cannot be sent back to who made it. Without a secret it is empty.
+// A proof is HMAC-SHA256 under the secret over the role, both hellos, each of
+// which has a fresh nonce, and what its sender says of itself with it: a
+// recorded one proves nothing later, and one cannot be sent back to who made
+// it. Without a secret it is empty.
+//
 // The dialler proves itself first, so that a stranger cannot have this node
-// compute material for guessing at the secret.
-type hello struct {
-	minProtocol, maxProtocol byte
-	secret                   bool // it has one, and asks for a proof
-	cluster                  string
-	id                       string
-	target                   string // whom it means to talk to
-	incarnation              uint64
-	ring                     string // ringParameters
-	view                     uint64
-	viewID                   uint64
-	maxValue                 uint64 // longest value it takes, in bytes
-	maxCalls                 uint64 // most calls without a final answer it takes
-	nonce                    [nonceLen]byte
-}
-
-// refusal is why one side will not talk to the other. It is for operators, at
-// both ends.
-type refusal struct{ reason string }
-
-func (r *refusal) Error() string { return "refused: " + r.reason }
-
-func refuse(format string, args ...any) error { return &refusal{fmt.Sprintf(format, args...)} }
-
-func isRefusal(err error) bool {
-	var r *refusal
-	return errors.As(err, &r)
-}
-
-// The kinds of handshake messages.
-const (
-	sayHello byte = iota + 1
-	sayProof
-	sayRefusal
-)
-
-func (h *hello) appendTo(b []byte) []byte {
-	secret := byte(0)
-	if h.secret {
-		secret = 1
-	}
-	b = append(b, h.minProtocol, h.maxProtocol, secret)
-	for _, s := range []string{h.cluster, h.id, h.target, h.ring} {
-		b = appendString(b, s)
-	}
-	for _, n := range []uint64{h.incarnation, h.view, h.viewID, h.maxValue, h.maxCalls} {
-		b = binary.BigEndian.AppendUint64(b, n)
-	}
-	return append(b, h.nonce[:]...)
-}
-
-func parseHello(b []byte) (hello, error) {
-	d := decoder{b: b}
-	h := hello{minProtocol: d.byte(), maxProtocol: d.byte(), secret: d.byte() != 0}
-	for _, s := range []*string{&h.cluster, &h.id, &h.target, &h.ring} {
-		if *s = d.string(); len(*s) > maxName {
-			d.fail("name too long")
-		}
-	}
-	for _, n := range []*uint64{&h.incarnation, &h.view, &h.viewID, &h.maxValue, &h.maxCalls} {
-		*n = d.uint64()
-	}
-	// A later protocol may say more after this; it is told the version first.
-	if len(d.b) < nonceLen || (h.minProtocol <= protocol && len(d.b) != nonceLen) {
-		d.fail("bad length of a hello")
-	}
-	copy(h.nonce[:], d.b)
-	return h, d.err
-}
-
-// say writes one message of a handshake.
-func say(w io.Writer, kind byte, body []byte) error {
-	b := make([]byte, 0, 5+len(body))
-	b = binary.BigEndian.AppendUint32(b, uint32(len(body)))
-	b = append(b, kind)
-	_, err := w.Write(append(b, body...))
-	return err
-}
-
-// hear reads a message of the kind that is due. A refusal comes back as error.
-func hear(r io.Reader, due byte) ([]byte, error) {
-	var head [5]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
-		return nil, err
-	}
-	n := binary.BigEndian.Uint32(head[:])
-	if n > maxHandshake || (head[4] != due && head[4] != sayRefusal) {
-		return nil, fmt.Errorf("%w: message %d of %d bytes in a handshake", errBadFrame, head[4], n)
-	}
-	body := make([]byte, n)
-	if _, err := io.ReadFull(r, body); err != nil {
-		return nil, err
-	}
-	if head[4] == sayRefusal {
-		return nil, refuse("%.300q", body)
-	}
-	return body, nil
-}
+// compute material for guessing at the secret; nor is it told the names and
+// parameters here, or who is a member, before it has.
 
 // The roles that proofs are bound to.
 const (
@@ -138,62 +35,100 @@ const (
 	roleListener = "kring-link/1 listener"
 )
 
-func proof(secret, role string, dialler, listener []byte) []byte {
+func proof(secret, role string, dialler, listener, about []byte) []byte {
 	if secret == "" {
 		return nil
 	}
 	mac := hmac.New(sha256.New, []byte(secret))
-	for _, part := range [][]byte{[]byte(role), dialler, listener} {
+	for _, part := range [][]byte{[]byte(role), dialler, listener, about} {
 		mac.Write(binary.BigEndian.AppendUint32(nil, uint32(len(part)))) // a hash never fails
 		mac.Write(part)
 	}
 	return mac.Sum(nil)
 }
 
+// claim is who the other side of a link says it is.
+type claim struct {
+	hello
+	about
+	proven bool // it knows the secret, if this node has one
+}
+
 // turnAway tells the other side why, and returns why.
 func turnAway(conn io.Writer, err error) error {
-	reason := strings.TrimPrefix(err.Error(), "refused: ")
-	if sayErr := say(conn, sayRefusal, []byte(reason)); sayErr != nil {
+	r := asRefusal(err)
+	if r == nil {
+		r = &refusal{causeOther, printable(err.Error())}
+	}
+	if sayErr := say(conn, sayRefusal, r.appendTo(nil)); sayErr != nil {
 		return fmt.Errorf("%w (and could not say so: %w)", err, sayErr)
 	}
 	return err
 }
 
 func (p *Peers) hello(target string) *hello {
-	v := p.view.Load()
-	h := &hello{
-		minProtocol: minProtocol, maxProtocol: protocol, secret: p.secret != "",
-		cluster: p.cluster, id: p.self, target: target, incarnation: p.incarnation,
-		ring: p.ring, view: v.Number, viewID: v.ID,
-		maxValue: uint64(p.maxValue), maxCalls: maxCalls,
-	}
+	h := &hello{minProtocol: minProtocol, maxProtocol: protocol, secret: p.secret != "", id: p.self, target: target}
 	rand.Read(h.nonce[:]) // never fails: the program ends instead
 	return h
 }
 
-// check compares what the other side says of itself with what this node knows.
-func (p *Peers) check(h *hello) error {
+// prove is the body of this node's sayProof.
+func (p *Peers) prove(role string, dialler, listener []byte) []byte {
+	v := p.view.Load()
+	a := &about{
+		cluster: p.cluster, ring: p.ring, incarnation: p.incarnation, view: v.Number, viewID: v.ID,
+		maxValue: uint64(p.maxValue), maxCalls: maxCalls,
+	}
+	said := a.appendTo(nil)
+	return append(appendString(nil, string(proof(p.secret, role, dialler, listener, said))), said...)
+}
+
+// verify reads the other side's sayProof.
+func (p *Peers) verify(c *claim, body []byte, role string, dialler, listener []byte) error {
+	mac, covered, a, err := parseProof(body)
+	if err != nil {
+		return err
+	}
+	if !hmac.Equal(mac, proof(p.secret, role, dialler, listener, covered)) {
+		return refuse(causeSecret, "cluster.secret of %s and of %s are not the same", c.id, p.self)
+	}
+	c.about, c.proven = a, true
+	return nil
+}
+
+// checkHello finds out whether the two can make a handshake at all.
+func (p *Peers) checkHello(h *hello) error {
 	switch {
 	case h.minProtocol > protocol || h.maxProtocol < minProtocol:
-		return refuse("protocol %d to %d, here %d to %d", h.minProtocol, h.maxProtocol, minProtocol, protocol)
-	case h.secret != (p.secret != ""):
-		return refuse("a cluster secret is set on one side only")
-	case h.cluster != p.cluster:
-		return refuse("cluster name %q, here %q", h.cluster, p.cluster)
-	case h.ring != p.ring:
-		return refuse("ring parameters %q, here %q", h.ring, p.ring)
-	case h.id == p.self:
-		return refuse("duplicate id %q: it is this node's too", h.id)
-	case p.others[h.id] == nil:
-		return refuse("unknown member %q", h.id)
-	case h.target != p.self:
-		return refuse("%q is meant, this is %q", h.target, p.self)
+		return refuse(causeProtocol, "%s speaks the protocols %d to %d, %s those from %d to %d",
+			h.id, h.minProtocol, h.maxProtocol, p.self, minProtocol, protocol)
+	case h.secret && p.secret == "":
+		return refuse(causeSecret, "cluster.secret is set at %s and not at %s", h.id, p.self)
+	case !h.secret && p.secret != "":
+		return refuse(causeSecret, "cluster.secret is set at %s and not at %s", p.self, h.id)
+	}
+	return nil
+}
+
+// check compares what the other side says of itself with what this node knows.
+func (p *Peers) check(c *claim) error {
+	switch {
+	case c.cluster != p.cluster:
+		return refuse(causeCluster, "cluster.name is %s at %s, %s at %s", c.cluster, c.id, p.cluster, p.self)
+	case c.ring != p.ring:
+		return refuse(causeRing, "the ring has %s at %s, %s at %s", c.ring, c.id, p.ring, p.self)
+	case c.id == p.self:
+		return refuse(causeID, "duplicate id %s: both nodes have it", c.id)
+	case p.others[c.id] == nil:
+		return refuse(causeUnknown, "%s is not in cluster.peers of %s", c.id, p.self)
+	case c.target != p.self:
+		return refuse(causeAddress, "%s is at the address that cluster.peers of %s has for %s", p.self, c.id, c.target)
 	}
 	return nil
 }
 
 // greet makes the handshake of the side that dialled.
-func (p *Peers) greet(conn io.ReadWriter, target string) (*hello, error) {
+func (p *Peers) greet(conn io.ReadWriter, target string) (*claim, error) {
 	mine := p.hello(target).appendTo(nil)
 	if err := say(conn, sayHello, mine); err != nil {
 		return nil, err
@@ -203,55 +138,64 @@ func (p *Peers) greet(conn io.ReadWriter, target string) (*hello, error) {
 		return nil, err
 	}
 	h, err := parseHello(theirs)
-	if err == nil && h.id != target && h.id != p.self {
-		err = refuse("%q answers at the address of %q", h.id, target)
-	}
 	if err == nil {
-		err = p.check(&h)
+		err = p.checkHello(&h)
+	}
+	switch {
+	case err != nil:
+	case h.id == p.self:
+		err = refuse(causeID, "duplicate id %s: both nodes have it", h.id)
+	case h.id != target:
+		err = refuse(causeAddress, "%s is at the address that cluster.peers of %s has for %s", h.id, p.self, target)
 	}
 	if err != nil {
 		return nil, turnAway(conn, err)
 	}
-	if err := say(conn, sayProof, proof(p.secret, roleDialler, mine, theirs)); err != nil {
+	if err := say(conn, sayProof, p.prove(roleDialler, mine, theirs)); err != nil {
 		return nil, err
 	}
-	got, err := hear(conn, sayProof)
+	body, err := hear(conn, sayProof)
 	if err != nil {
 		return nil, err
 	}
-	if !hmac.Equal(got, proof(p.secret, roleListener, mine, theirs)) {
-		return nil, refuse("the other side does not know the cluster secret")
+	c := &claim{hello: h}
+	if err := p.verify(c, body, roleListener, mine, theirs); err != nil {
+		return nil, err
 	}
-	return &h, nil
+	return c, p.check(c)
 }
 
 // welcome makes the handshake of the side that was dialled. The caller it is
-// given may refuse for reasons of its own.
-func (p *Peers) welcome(conn io.ReadWriter, admit func(h *hello) error) (*hello, error) {
+// given may refuse for reasons of its own. The claim says, also when there is
+// an error, as much as was heard.
+func (p *Peers) welcome(conn io.ReadWriter, admit func(c *claim) error) (*claim, error) {
+	c := &claim{}
 	theirs, err := hear(conn, sayHello)
 	if err != nil {
-		return nil, err
+		return c, err
 	}
-	h, err := parseHello(theirs)
-	if err == nil {
-		err = p.check(&h)
+	if c.hello, err = parseHello(theirs); err == nil {
+		err = p.checkHello(&c.hello)
 	}
 	if err != nil {
-		return nil, turnAway(conn, err)
+		return c, turnAway(conn, err)
 	}
-	mine := p.hello(h.id).appendTo(nil)
+	mine := p.hello(c.id).appendTo(nil)
 	if err := say(conn, sayHello, mine); err != nil {
-		return nil, err
+		return c, err
 	}
-	got, err := hear(conn, sayProof)
+	body, err := hear(conn, sayProof)
 	if err != nil {
-		return nil, err
+		return c, err
 	}
-	if !hmac.Equal(got, proof(p.secret, roleDialler, theirs, mine)) {
-		return nil, turnAway(conn, refuse("the other side does not know the cluster secret"))
+	if err = p.verify(c, body, roleDialler, theirs, mine); err == nil {
+		err = p.check(c)
 	}
-	if err := admit(&h); err != nil {
-		return nil, turnAway(conn, err)
+	if err == nil {
+		err = admit(c)
 	}
-	return &h, say(conn, sayProof, proof(p.secret, roleListener, theirs, mine))
+	if err != nil {
+		return c, turnAway(conn, err)
+	}
+	return c, say(conn, sayProof, p.prove(roleListener, theirs, mine))
 }

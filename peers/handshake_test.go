@@ -19,15 +19,30 @@ import (
 func TestWhoDoesNotBelongIsRefusedWithOneClearLine(t *testing.T) {
 	for name, test := range map[string]struct {
 		tune func(o *peers.Options) // of n1
-		want string                 // in n0's log
+		want [2]string              // in the log of n0 and n1
+		more int                    // lines about others than who is meant
 	}{
-		"another cluster":         {func(o *peers.Options) { o.Config.Name = "other" }, `cluster name`},
-		"other virtual nodes":     {func(o *peers.Options) { o.Config.VirtualNodes = 100 }, `virtual_nodes=100`},
-		"another hash":            {func(o *peers.Options) { o.Config.Hash = "crc32-plain" }, `hash=crc32-plain`},
-		"a secret on one side":    {func(o *peers.Options) { o.Config.Secret = "s" }, `a cluster secret is set on one side only`},
-		"not in the list":         {func(o *peers.Options) { o.Self.ID, o.Config.Peers = "n9", []string{"n9=http://n1:1", "n0=http://n0:1"} }, `n9`},
-		"an id used twice":        {func(o *peers.Options) { o.Self.ID, o.Config.Peers = "n0", []string{"n0=http://n1:1", "n1=http://n0:1"} }, `duplicate id`},
-		"an address of the other": {func(o *peers.Options) { o.Config.Peers = []string{"n1=http://n1:1", "nx=http://n0:1"} }, `n`},
+		"another cluster": {tune: func(o *peers.Options) { o.Config.Name = "other" }, want: [2]string{
+			`peer=n1 cause=cluster_name reason="cluster.name is`, `peer=n0 cause=cluster_name reason="cluster.name is`,
+		}},
+		"other virtual nodes": {tune: func(o *peers.Options) { o.Config.VirtualNodes = 100 }, want: [2]string{
+			`virtual_nodes=100 at n1`, `virtual_nodes=512 at n0`,
+		}},
+		"another hash": {tune: func(o *peers.Options) { o.Config.Hash = "crc32-plain" }, want: [2]string{
+			`hash=crc32 virtual_nodes=512 at n0`, `hash=crc32-plain virtual_nodes=512 at n1`,
+		}},
+		"a secret on one side": {tune: func(o *peers.Options) { o.Config.Secret = "s" }, want: [2]string{
+			`peer=n1 cause=secret reason="cluster.secret is set at n1 and not at n0"`, `peer=n0 cause=secret reason="cluster.secret is set at n1 and not at n0"`,
+		}},
+		"not in the list": {tune: func(o *peers.Options) { o.Self.ID, o.Config.Peers = "n9", []string{"n9=http://n1:1", "n0=http://n0:1"} }, want: [2]string{
+			`peer=n1 cause=address reason="n9 is at the address that cluster.peers of n0 has for n1"`, `reason="n9 is not in cluster.peers of n0"`,
+		}, more: 1},
+		"an id used twice": {tune: func(o *peers.Options) { o.Self.ID, o.Config.Peers = "n0", []string{"n0=http://n1:1", "n1=http://n0:1"} }, want: [2]string{
+			`duplicate id n0: both nodes have it`, `duplicate id n0: both nodes have it`,
+		}, more: 1},
+		"an address of the other": {tune: func(o *peers.Options) { o.Config.Peers = []string{"n1=http://n1:1", "nx=http://n0:1"} }, want: [2]string{
+			`peer=n1 cause=unknown_member reason="n0 is not in cluster.peers of n1"`, `peer=nx cause=address reason="n0 is at the address that cluster.peers of n1 has for nx"`,
+		}, more: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -43,12 +58,15 @@ func TestWhoDoesNotBelongIsRefusedWithOneClearLine(t *testing.T) {
 				if open, _ := c.nodes[0].open("n1"); !open {
 					t.Error("it is called")
 				}
-				if n := c.nodes[0].Stats(); n.Refused < 2 {
-					t.Errorf("%d refused in 20 s", n.Refused)
-				}
-				// Once for each side that dialled, and once for each text.
-				if n := c.nodes[0].log.count("peer link refused"); n < 1 || n > 3 || c.nodes[0].log.count(test.want) == 0 {
-					t.Errorf("log: %s", c.nodes[0].log.text.String())
+				for i, n := range c.nodes {
+					if s := n.Stats(); s.Refused < 2 {
+						t.Errorf("%d refused in 20 s", s.Refused)
+					}
+					told := n.log.count("link refused")
+					if told < 1 || told > 1+test.more || n.log.count(test.want[i]) == 0 ||
+						n.log.count("level=") > told+n.log.count("nothing listens at its address") || n.log.count(`\`) != 0 {
+						t.Errorf("log of %s: %s", n.id, n.log.text.String())
+					}
 				}
 				key := c.key(1, 0)
 				if a, err := c.nodes[0].get(t.Context(), key); err != nil || a.Node != "n0" {
@@ -74,7 +92,7 @@ func TestTheSecretIsProvedByBothSides(t *testing.T) {
 		}
 		<-time.After(5 * time.Second)
 		for i, n := range c.nodes {
-			if open, reason := n.open(fmt.Sprint("n", 1-i)); !open || !strings.Contains(reason, "does not know the cluster secret") {
+			if open, reason := n.open(fmt.Sprint("n", 1-i)); !open || !strings.Contains(reason, "cluster.secret of ") {
 				t.Errorf("%s: open %v, %s", n.id, open, reason)
 			}
 		}
@@ -130,7 +148,7 @@ func TestARecordedLinkPlayedAgainIsRefused(t *testing.T) {
 		recorded.mu.Unlock()
 		go conn.Write(played)
 		said, err := io.ReadAll(conn)
-		if err != nil || !bytes.Contains(said, []byte("does not know the cluster secret")) {
+		if err != nil || !bytes.Contains(said, []byte("cluster.secret of ")) {
 			t.Errorf("%q, %v", said, err)
 		}
 		if s := c.nodes[1].Stats(); s.Incoming != 1 || s.Refused != 1 {

@@ -216,7 +216,7 @@ func TestAnOwnerThatAnswersNonsenseIsNotWaitedFor(t *testing.T) {
 					}
 					defer conn.Close()
 					fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\n\r\n")
-					if _, err := bad.welcome(duplex{conn, rw.Reader}, func(*hello) error { return nil }); err != nil {
+					if _, err := bad.welcome(duplex{conn, rw.Reader}, func(*claim) error { return nil }); err != nil {
 						return // the node is stopping
 					}
 					r := newFrameReader(rw.Reader)

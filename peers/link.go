@@ -114,7 +114,8 @@ func (l *link) call(ctx context.Context, req *request) (reply, error) {
 		l.leave(c, ctx.Err())
 	}
 	if c.err != nil {
-		return reply{}, c.err // the reader may be writing to c.reply
+		l.w.order(frameCancel, c.id) // behind the call, and before it is made elsewhere
+		return reply{}, c.err        // the reader may be writing to c.reply
 	}
 	return c.reply, nil
 }
@@ -165,14 +166,11 @@ func (l *link) register(c *call) error {
 // comes. If that came first, it stands.
 func (l *link) leave(c *call, err error) {
 	l.mu.Lock()
-	if l.calls[c.id] != c || c.left {
-		l.mu.Unlock()
-		<-c.done // somebody is just about to close it, or has
-		return
+	if l.calls[c.id] == c && !c.left {
+		l.leaveLocked(c, err)
 	}
-	l.leaveLocked(c, err)
 	l.mu.Unlock()
-	l.w.order(frameCancel, c.id)
+	<-c.done // if not closed here, somebody has, or is just about to
 }
 
 func (l *link) leaveLocked(c *call, err error) {
@@ -185,16 +183,11 @@ func (l *link) leaveLocked(c *call, err error) {
 // yet, and settle the books.
 func (l *link) silent() {
 	l.mu.Lock()
-	var left []uint64
-	for id, c := range l.calls {
+	defer l.mu.Unlock()
+	for _, c := range l.calls {
 		if !c.left {
 			l.leaveLocked(c, errSilent)
-			left = append(left, id)
 		}
-	}
-	l.mu.Unlock()
-	for _, id := range left {
-		l.w.order(frameCancel, id)
 	}
 }
 

@@ -2,7 +2,6 @@ package peers
 
 import (
 	"context"
-	"log/slog"
 	"time"
 )
 
@@ -44,9 +43,6 @@ const (
 
 	// loadingAfter is how long a call may run before its caller is told.
 	loadingAfter = tick
-
-	// readyWithin bounds how long a node waits to be heard by the others.
-	readyWithin = 3 * time.Second
 )
 
 // monitor runs until ctx ends.
@@ -178,40 +174,4 @@ func (l *link) behind(limit time.Duration) bool {
 	}
 	n, _ := unread(l.conn)
 	return n > 0
-}
-
-// updateReady notes when all members have been tried and all that this node
-// calls hear it. Once ready, it stays so.
-func (p *Peers) updateReady(now int64) {
-	if reason := p.notReady.Load(); reason == nil || *reason == "" {
-		return
-	}
-	reason := ""
-	for _, pe := range p.ordered {
-		open, _ := pe.state()
-		switch l := pe.link.Load(); {
-		case !pe.tried.Load():
-			reason = "peer " + pe.id + " has not been tried yet"
-		case l == nil && open: // it is not there; when it comes, it waits for this node
-		case open || l == nil:
-			reason = "peer " + pe.id + " has not answered yet"
-		case !l.hearsUs.Load():
-			reason = "peer " + pe.id + " does not hear this node yet"
-		}
-	}
-	if reason != "" && now > p.started+int64(readyWithin) {
-		p.log.Warn("ready although not heard by all", slog.String("reason", reason))
-		reason = ""
-	}
-	p.notReady.Store(&reason)
-}
-
-// Ready reports whether the links to the other members are as they should be
-// for a start: each was tried, and each that is called hears this node. It
-// waits for that no longer than 3 s.
-func (p *Peers) Ready() (ok bool, reason string) {
-	if reason := p.notReady.Load(); reason != nil {
-		return *reason == "", *reason
-	}
-	return false, "not started"
 }

@@ -36,6 +36,8 @@ type peer struct {
 	tried atomic.Bool  // a connection was tried, whatever came of it
 	lost  atomic.Int64 // Peers.clock when it was last without a link
 
+	refusal atomic.Pointer[refusal] // what came of the last attempt to connect, if that was it
+
 	calledSince atomic.Int64 // Peers.clock when its circuit last closed
 
 	circuit circuit // guarded by Peers.mu
@@ -79,7 +81,7 @@ func (pe *peer) run(ctx context.Context) {
 			wait := jitter(backoff)
 			backoff = min(2*backoff, maxBackoff)
 			switch {
-			case isRefusal(err):
+			case asRefusal(err) != nil:
 				wait = maxBackoff // somebody has to change a configuration first
 			case isShortage(err):
 				wait, backoff = jitter(minBackoff), minBackoff // nobody is bothered by it
@@ -124,23 +126,27 @@ func isShortage(err error) bool {
 // lasts does the monitor, as whenever there is no link.
 func (pe *peer) refused(err error) {
 	if isShortage(err) {
-		if pe.p.once("shortage") {
+		if pe.p.once(notice{"", causeShortage}) {
 			pe.p.log.Error("no descriptor or port left for a link", slog.String("peer", pe.id), slog.Any("error", err))
 		}
 		pe.tried.Store(true)
 		return
 	}
-	reason := err.Error()
+	defer pe.tried.Store(true)
+	r := asRefusal(err)
+	pe.refusal.Store(r)
+	if r != nil {
+		pe.p.refusals.Add(1)
+		pe.p.tellRefusal(pe.id, r)
+		pe.p.openedCircuit(pe, r.Error(), false)
+		return
+	}
+	reason := printable(err.Error())
 	gone := errors.Is(err, syscall.ECONNREFUSED)
 	if gone {
 		reason = "nothing listens at its address"
 	}
-	if isRefusal(err) {
-		pe.p.refusals.Add(1)
-		pe.p.refusedOnce("handshake with "+pe.id, err)
-	}
 	pe.p.openCircuit(pe, reason, gone)
-	pe.tried.Store(true)
 }
 
 // connect dials, upgrades and makes the handshake.
@@ -188,7 +194,7 @@ func (pe *peer) upgrade(conn net.Conn) (*link, error) {
 	if response.StatusCode != http.StatusSwitchingProtocols {
 		return nil, fmt.Errorf("upgrade: status %d", response.StatusCode)
 	}
-	h, err := pe.p.greet(duplex{conn, r}, pe.id)
+	c, err := pe.p.greet(duplex{conn, r}, pe.id)
 	if err != nil {
 		return nil, fmt.Errorf("handshake: %w", err)
 	}
@@ -197,10 +203,10 @@ func (pe *peer) upgrade(conn net.Conn) (*link, error) {
 	}
 	l := &link{
 		pe: pe, conn: conn, reader: newFrameReader(r), w: newWriter(conn, pe.p.stamp),
-		incarnation: h.incarnation, maxValue: int(min(h.maxValue, uint64(pe.p.maxValue))),
-		slots: make(chan struct{}, min(max(1, h.maxCalls), maxCalls)), calls: map[uint64]*call{},
+		incarnation: c.incarnation, maxValue: int(min(c.maxValue, uint64(pe.p.maxValue))),
+		slots: make(chan struct{}, min(max(1, c.maxCalls), maxCalls)), calls: map[uint64]*call{},
 	}
-	pe.p.compareViews(h)
+	pe.p.compareViews(c)
 	return l, nil
 }
 
@@ -210,6 +216,8 @@ func (pe *peer) keep(ctx context.Context, l *link) error {
 	stop := context.AfterFunc(ctx, func() { l.w.close(errLinkClosed) })
 	defer stop()
 	p.retireOthers(pe.id, l.incarnation)
+	p.accepted(pe.id)
+	pe.refusal.Store(nil)
 	pe.begin(l.incarnation)
 	p.knowIncarnation(pe.id, l.incarnation)
 	select {
@@ -224,7 +232,7 @@ func (pe *peer) keep(ctx context.Context, l *link) error {
 	err := l.run()
 	if brokenFrames(err) {
 		p.brokenFrames.Add(1)
-		p.log.Warn("link broke the protocol", slog.String("peer", pe.id), slog.Any("error", err))
+		p.tellBroken(pe.id, err)
 	}
 	pe.end(l.counted.Load())
 	pe.lost.Store(p.clock())

@@ -72,6 +72,7 @@ type Peers struct {
 	notReady atomic.Pointer[string]
 	handler  Handler // set by Start, before anything runs
 	started  int64   // clock of Start
+	settled  bool    // it has been ready; of the monitor alone
 
 	ticked, doubtless atomic.Int64 // clock of the monitor's last round, and selfDoubt.doubtless
 
@@ -90,7 +91,7 @@ type Peers struct {
 	pending  int           // connections before their handshake
 	incoming []*incoming
 	ended    map[string]endedLinks // by member, about incoming links that have ended
-	causes   map[string]bool       // of refusals that have been logged
+	noticed  map[notice]*noticed   // what has been logged
 }
 
 // endedLinks is how many answers were counted here and sent on links, now
@@ -116,7 +117,7 @@ func New(o Options) (*Peers, error) {
 		log: o.Log, dial: o.Dial, self: o.Self.ID, incarnation: o.Self.Incarnation,
 		cluster: o.Config.Name, secret: o.Config.Secret, ring: ringParameters(o.Config),
 		maxValue: 8 << 20, epoch: time.Now(), others: map[string]*peer{},
-		changed: make(chan struct{}), ended: map[string]endedLinks{}, causes: map[string]bool{},
+		changed: make(chan struct{}), ended: map[string]endedLinks{}, noticed: map[notice]*noticed{},
 	}
 	if o.MaxFrameValue > 0 {
 		p.maxValue = int(min(o.MaxFrameValue, 1<<30))

@@ -3,7 +3,6 @@ package peers
 import (
 	"bufio"
 	"context"
-	"log/slog"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -41,9 +40,9 @@ type incoming struct {
 	calls map[uint64]*served // those without a final answer
 }
 
-func newIncoming(p *Peers, h *hello, conn net.Conn, r *bufio.Reader) *incoming {
+func newIncoming(p *Peers, c *claim, conn net.Conn, r *bufio.Reader) *incoming {
 	in := &incoming{
-		p: p, id: h.id, incarnation: h.incarnation, maxValue: int(min(h.maxValue, uint64(p.maxValue))),
+		p: p, id: c.id, incarnation: c.incarnation, maxValue: int(min(c.maxValue, uint64(p.maxValue))),
 		reader: newFrameReader(r), w: newWriter(conn, p.stamp),
 		partial: map[uint64]*served{}, calls: map[uint64]*served{},
 	}
@@ -64,7 +63,7 @@ func (in *incoming) run(ctx context.Context) {
 	err := in.read()
 	if brokenFrames(err) {
 		p.brokenFrames.Add(1)
-		p.log.Warn("peer broke the protocol", slog.String("peer", in.id), slog.Any("error", err))
+		p.tellBroken(in.id, err)
 	}
 	in.cancel()
 	in.w.close(errLinkClosed)

@@ -162,14 +162,15 @@ func TestOnlySafeErrorsLeaveANode(t *testing.T) {
 }
 
 func TestAProofIsGoodForOneRoleAndOneLink(t *testing.T) {
-	a, b := []byte("hello a"), []byte("hello b")
-	want := proof("s", roleDialler, a, b)
+	a, b, node := []byte("hello a"), []byte("hello b"), []byte("about")
+	want := proof("s", roleDialler, a, b, node)
 	for name, other := range map[string][]byte{
-		"other role":   proof("s", roleListener, a, b),
-		"other order":  proof("s", roleDialler, b, a),
-		"other secret": proof("t", roleDialler, a, b),
-		"other split":  proof("s", roleDialler, []byte("hello ah"), []byte("ello b")),
-		"other hello":  proof("s", roleDialler, a, []byte("hello c")),
+		"other role":   proof("s", roleListener, a, b, node),
+		"other order":  proof("s", roleDialler, b, a, node),
+		"other secret": proof("t", roleDialler, a, b, node),
+		"other split":  proof("s", roleDialler, []byte("hello ah"), []byte("ello b"), node),
+		"other hello":  proof("s", roleDialler, a, []byte("hello c"), node),
+		"other node":   proof("s", roleDialler, a, b, []byte("abouu")),
 	} {
 		if bytes.Equal(want, other) {
 			t.Errorf("%s, same proof", name)
@@ -238,8 +239,20 @@ func FuzzEntry(f *testing.F) {
 }
 
 func FuzzHello(f *testing.F) {
-	f.Add((&hello{minProtocol: 1, maxProtocol: 1, cluster: "kring", id: "n0", ring: "r"}).appendTo(nil))
+	node := about{cluster: "kring", ring: "r", incarnation: 1}
+	f.Add((&hello{minProtocol: 1, maxProtocol: 1, id: "n0", target: "n1"}).appendTo(nil))
+	f.Add(node.appendTo(appendString(nil, "proof")))
+	f.Add((&refusal{causeRing, "r"}).appendTo(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
+		if mac, covered, a, err := parseProof(b); err == nil {
+			m, c, again, err := parseProof(a.appendTo(appendString(nil, string(mac))))
+			if err != nil || again != a || !bytes.Equal(m, mac) || len(c) > len(covered) {
+				t.Errorf("%+v became %+v, %v", a, again, err)
+			}
+		}
+		if r := asRefusal(parseRefusal(b)); r == nil || r.cause >= causeRefusals || len(r.reason) > maxReason+len("…") {
+			t.Errorf("%+v", r)
+		}
 		h, err := parseHello(b)
 		if err != nil || h.minProtocol > protocol {
 			return
