@@ -1,8 +1,10 @@
 package node_test
 
 import (
+	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"kring/node/nodetest"
@@ -57,4 +59,61 @@ func TestOwnerGoneDuringALoad(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Writers of the keys of a node that is killed: each write is answered with
+// 2xx, by it or by the next owner. What is read after a write is that write,
+// or, once for each key, nothing: it was lost with its only copy. It is never
+// an older value.
+func TestWritesWhileTheirOwnerIsKilled(t *testing.T) {
+	c := nodetest.Start(t, 3)
+	owner := c.Nodes[1]
+	others := c.Others(owner)
+	const writers = 6
+	var written [writers]atomic.Int64 // how often each has written
+	stop := make(chan struct{})
+	var writing sync.WaitGroup
+	for w := range writers {
+		path := "/v1/cache/kv/" + c.KeyOf(owner, w)
+		writing.Go(func() {
+			lost := 0
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				value := fmt.Sprint("version ", i)
+				if r := c.Do(others[i%2], http.MethodPut, path, value); r.Status != http.StatusCreated && r.Status != http.StatusNoContent {
+					t.Errorf("put of %s: %d %s", path, r.Status, r.Body)
+				}
+				switch r := c.Get(others[(i+1)%2], path); {
+				case r.Status == http.StatusNotFound && lost == 0:
+					lost++
+				case r.Body != value:
+					t.Errorf("%s: %d %q after %q was written; lost before: %d", path, r.Status, r.Body, value, lost)
+				}
+				written[w].Add(1)
+			}
+		})
+	}
+	each := func(least int64) func() bool {
+		return func() bool {
+			for w := range written {
+				if written[w].Load() < least {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	nodetest.Eventually(t, "all have written", each(5))
+	owner.Kill()
+	var after int64
+	for w := range written {
+		after = max(after, written[w].Load())
+	}
+	nodetest.Eventually(t, "all go on", each(after+20))
+	close(stop)
+	writing.Wait()
 }
