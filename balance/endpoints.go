@@ -147,7 +147,7 @@ func (p *Pool) apply(name string, c EndpointChange) (created bool, err error) {
 
 // newMemberLocked is a candidate.
 func (p *Pool) newMemberLocked(name, url string, order int, t *tally) *member {
-	m := &member{endpoint: Endpoint{Name: name, URL: url}, order: order, added: true, weight: 1, eligible: true, tally: t}
+	m := &member{endpoint: Endpoint{Name: name, URL: url}, order: order, weight: 1, eligible: true, tally: t}
 	m.barred = p.barred(url)
 	m.candidate = p.cfg.Health.Probe != ""
 	if p.cfg.SlowStart > 0 && !m.candidate {

@@ -13,8 +13,6 @@ const goodProbes = 2
 type member struct {
 	endpoint Endpoint
 	order    int // place in the configuration; stays when others are removed
-	// added at run time: the rules of admission apply.
-	added bool
 
 	// current belongs to the policies that take turns, who write it under
 	// their own lock: the current weight, or what is left of a turn. It is

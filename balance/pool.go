@@ -119,6 +119,10 @@ func (p *Pool) pick(ctx context.Context, not string) (Pick, error) {
 	heldBack := ""
 	for {
 		s := p.pickable().without(not, heldBack)
+		if len(s.seats) == 0 && heldBack != "" {
+			heldBack = "" // the others have left meanwhile
+			continue
+		}
 		if len(s.seats) == 0 {
 			return Pick{}, ErrNoEligible
 		}
@@ -180,6 +184,9 @@ func (p *Pool) Rotate(ctx context.Context, n int) error {
 	}
 	for range n {
 		c, err := turning.pick(ctx, s)
+		if errors.Is(err, errOutdated) {
+			return nil // a change of the members has begun all turns anew
+		}
 		if err != nil {
 			return fmt.Errorf("rotate pool %s: %w", p.cfg.Name, err)
 		}

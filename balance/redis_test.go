@@ -249,3 +249,27 @@ func names(t testing.TB, p *balance.Pool, n int, end bool) string {
 	}
 	return b.String()
 }
+
+const (
+	stopSignal = syscall.SIGSTOP
+	contSignal = syscall.SIGCONT
+)
+
+func (s *server) signal(t testing.TB, sig syscall.Signal) {
+	t.Helper()
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// clientAs is a client that does not log in as the default user.
+func (s *server) clientAs(t testing.TB, user string) *redis.Client {
+	t.Helper()
+	c := redis.NewClient(&redis.Options{Addr: s.addr, Protocol: 2, DisableIdentity: true, MaxRetries: -1, Username: user, Password: "any"})
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Errorf("close the client: %v", err)
+		}
+	})
+	return c
+}
