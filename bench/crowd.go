@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -53,49 +54,66 @@ func askAtOnce(ctx context.Context, addr, path string, clients int) (*crowd, err
 		}
 	}
 	request := fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", path, addr)
-	c := &crowd{statuses: map[int]int{}}
+	first := make([]firstBytes, clients)
 	errs := make([]error, clients)
-	var mu sync.Mutex // guards c
 	var ready, done sync.WaitGroup
 	ready.Add(clients)
 	start := make(chan struct{})
 	for i, conn := range conns {
+		first[i].buf = make([]byte, 4<<10)
 		done.Go(func() {
 			ready.Done()
 			<-start
-			begun := time.Now()
-			resp, err := exchange(conn, request)
-			if err != nil {
-				errs[i] = err
-				return
-			}
-			took := time.Since(begun)
-			status := resp.Header.Get("Cache-Status")
-			mu.Lock()
-			defer mu.Unlock()
-			c.latencies = append(c.latencies, float64(took)/float64(time.Millisecond))
-			c.statuses[resp.StatusCode]++
-			if strings.Contains(status, "fwd=") {
-				c.waited++
-			}
+			errs[i] = first[i].ask(conn, request)
 		})
 	}
 	ready.Wait()
 	close(start)
 	done.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	c := &crowd{statuses: map[int]int{}}
+	for i, conn := range conns {
+		if err := c.add(&first[i], conn); err != nil {
+			return nil, err
+		}
+	}
 	slices.Sort(c.latencies)
-	return c, errors.Join(errs...)
+	return c, nil
 }
 
-// exchange sends a request and reads its answer to the end.
-func exchange(conn net.Conn, request []byte) (*http.Response, error) {
+// firstBytes is the beginning of an answer. The rest is read when all clients
+// have theirs: reading takes the machine's time from the servers.
+type firstBytes struct {
+	buf  []byte
+	took time.Duration
+}
+
+func (f *firstBytes) ask(conn net.Conn, request []byte) error {
+	begun := time.Now()
 	if _, err := conn.Write(request); err != nil {
-		return nil, err
+		return err
 	}
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	n, err := conn.Read(f.buf)
+	f.took, f.buf = time.Since(begun), f.buf[:n]
+	return err
+}
+
+// add reads an answer to its end.
+func (c *crowd) add(f *firstBytes, conn net.Conn) error {
+	resp, err := http.ReadResponse(bufio.NewReader(io.MultiReader(bytes.NewReader(f.buf), conn)), nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	_, err = io.Copy(io.Discard, resp.Body)
-	return resp, errors.Join(err, resp.Body.Close())
+	if err = errors.Join(err, resp.Body.Close()); err != nil {
+		return err
+	}
+	c.latencies = append(c.latencies, float64(f.took)/float64(time.Millisecond))
+	c.statuses[resp.StatusCode]++
+	if strings.Contains(resp.Header.Get("Cache-Status"), "fwd=") {
+		c.waited++
+	}
+	return nil
 }
