@@ -56,6 +56,30 @@ func (g *group) checkKey(key string, maxBytes int) error {
 	if len(key) > maxBytes {
 		return ErrKeyTooLong
 	}
+	if !printable(key) {
+		if err := checkText(key); err != nil {
+			return err
+		}
+	}
+	if g.CheckKey != nil {
+		return g.CheckKey(key)
+	}
+	return nil
+}
+
+// printable reports whether the key is of printable ASCII, as most are. It
+// spares them the look at each rune, which is slower by far.
+func printable(key string) bool {
+	for i := range len(key) {
+		if key[i] < ' ' || key[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// checkText refuses keys that are no text, and characters that could end a line.
+func checkText(key string) error {
 	for i, r := range key {
 		if r == utf8.RuneError {
 			if _, n := utf8.DecodeRuneInString(key[i:]); n == 1 {
@@ -65,9 +89,6 @@ func (g *group) checkKey(key string, maxBytes int) error {
 		if unicode.IsControl(r) {
 			return ErrBadKey.With("the key has a control character")
 		}
-	}
-	if g.CheckKey != nil {
-		return g.CheckKey(key)
 	}
 	return nil
 }

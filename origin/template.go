@@ -16,6 +16,7 @@ type template struct {
 	inQuery       bool
 	pathBefore    string // before and after decoded, after cut at its query
 	pathAfter     string
+	dots          bool // there are some in the two, so that a key without may make a segment of them
 }
 
 // The bytes that stand for themselves. {key} escapes all but RFC 3986's
@@ -87,6 +88,7 @@ func parseTemplate(s string) (*template, error) {
 	if t.inQuery && hasDotSegment(t.pathBefore, true) || !t.inQuery && hasDotSegment(t.pathBefore+"k"+t.pathAfter, true) {
 		return bad(`must not have "." or ".." as a segment`)
 	}
+	t.dots = strings.Contains(t.pathBefore+t.pathAfter, ".")
 	return t, nil
 }
 
@@ -110,7 +112,10 @@ func (t *template) target(key string) string {
 // check refuses a key that would make a dot segment of the path, as it is once
 // decoded: what a server that decodes and then cleans would take for another.
 func (t *template) check(key string) error {
-	if !t.inQuery && hasDotSegment(t.pathBefore+key+t.pathAfter, t.keep[';']) {
+	if t.inQuery || !t.dots && !strings.Contains(key, ".") {
+		return nil
+	}
+	if hasDotSegment(t.pathBefore+key+t.pathAfter, t.keep[';']) {
 		return cache.ErrBadKey.With(`the group's origin cannot be asked for a key with "." or ".." as a segment`)
 	}
 	return nil
@@ -120,9 +125,6 @@ func (t *template) check(key string) error {
 // escaped, Java's servers cut off what follows it (RFC 3986 §3.3, parameters)
 // before they look for dots.
 func hasDotSegment(path string, parameters bool) bool {
-	if !strings.Contains(path, ".") {
-		return false
-	}
 	for s := range strings.SplitSeq(path, "/") {
 		if parameters {
 			s, _, _ = strings.Cut(s, ";")
