@@ -1,17 +1,14 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/gin-gonic/gin"
 
@@ -26,6 +23,8 @@ const (
 	deleteWorkers = 16
 	// flushBytes is how much of a batch's answer is gathered for one write.
 	flushBytes = 64 << 10
+	// maxKeptBatch is the largest buffer that is kept for another batch.
+	maxKeptBatch = 4 * flushBytes
 )
 
 // maxBatchBody bounds a batch's body: each byte of a key may be escaped as
@@ -80,8 +79,14 @@ func (a *API) answerBatch(ctx context.Context, c *gin.Context, group string, req
 	h["Kring-Node"] = a.nodeValue
 	h["X-Content-Type-Options"] = nosniff
 	h.Set("Cache-Control", "no-store")
-	out := &bytes.Buffer{}
-	enc.begin(out, len(req.keys))
+	buffer := batchBuffers.Get().(*[]byte)
+	out := enc.begin((*buffer)[:0], len(req.keys))
+	defer func() {
+		if cap(out) <= maxKeptBatch {
+			*buffer = out
+			batchBuffers.Put(buffer)
+		}
+	}()
 	for i := 0; i < len(req.keys); i += batchChunk {
 		keys := req.keys[i:min(i+batchChunk, len(req.keys))]
 		var results []cache.Result
@@ -99,19 +104,25 @@ func (a *API) answerBatch(ctx context.Context, c *gin.Context, group string, req
 			if b.code == cache.ErrInternal.Code {
 				a.logInternal(c, results[j].Err)
 			}
-			enc.entry(out, b)
-			if out.Len() >= flushBytes {
-				if _, err := c.Writer.Write(out.Bytes()); err != nil {
+			out = enc.entry(out, b)
+			if len(out) >= flushBytes {
+				if _, err := c.Writer.Write(out); err != nil {
 					return fmt.Errorf("write a batch's answer: %w", context.Canceled)
 				}
-				out.Reset()
+				out = out[:0]
 			}
 		}
 	}
-	enc.end(out)
-	a.write(c, out.Bytes())
+	out = enc.end(out)
+	if !c.Writer.Written() {
+		h["Content-Length"] = []string{strconv.Itoa(len(out))}
+	}
+	a.write(c, out)
 	return nil
 }
+
+// batchBuffers are what answers of batches are gathered in.
+var batchBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // deleteMany deletes keys, a few at a time, and waits for all.
 func (a *API) deleteMany(ctx context.Context, group string, keys []string) []cache.Result {
@@ -174,39 +185,12 @@ func newBatchEntry(key string, del bool, res *cache.Result, now time.Time) batch
 	return b
 }
 
-// batchEncoder writes a batch's answer piece by piece.
+// batchEncoder writes a batch's answer piece by piece: each appends to out.
 type batchEncoder interface {
 	contentType() string
-	begin(out *bytes.Buffer, keys int)
-	entry(out *bytes.Buffer, b batchEntry)
-	end(out *bytes.Buffer)
-}
-
-// jsonBatch writes {"entries":[…]}.
-type jsonBatch struct{ some bool }
-
-func (j *jsonBatch) contentType() string               { return "application/json" }
-func (j *jsonBatch) begin(out *bytes.Buffer, keys int) { out.WriteString(`{"entries":[`) }
-func (j *jsonBatch) end(out *bytes.Buffer)             { out.WriteString("]}\n") }
-
-func (j *jsonBatch) entry(out *bytes.Buffer, b batchEntry) {
-	if j.some {
-		out.WriteByte(',')
-	}
-	j.some = true
-	e := jsonEntry{Key: b.key, Status: b.status, Code: b.code}
-	if !utf8.ValidString(b.key) {
-		e.KeyBase64 = base64.StdEncoding.EncodeToString([]byte(b.key))
-	}
-	if b.entry != nil {
-		e.describe(b.entry, b.age)
-	}
-	enc := json.NewEncoder(out)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(&e); err != nil { // strings and numbers, into memory
-		panic(err)
-	}
-	out.Truncate(out.Len() - 1) // Encode ends with a line break
+	begin(out []byte, keys int) []byte
+	entry(out []byte, e batchEntry) []byte
+	end(out []byte) []byte
 }
 
 // decodeJSONBatch reads {"keys":[…]} or {"delete":[…]}.

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"bytes"
 	"encoding/binary"
 
 	"kring/cache"
@@ -66,25 +65,21 @@ type binaryBatch struct{}
 
 func (*binaryBatch) contentType() string { return batchMediaType }
 
-func (*binaryBatch) begin(out *bytes.Buffer, keys int) {
-	b := append(out.AvailableBuffer(), batchVersion)
-	out.Write(binary.BigEndian.AppendUint32(b, uint32(keys)))
+func (*binaryBatch) begin(out []byte, keys int) []byte {
+	return binary.BigEndian.AppendUint32(append(out, batchVersion), uint32(keys))
 }
 
-func (*binaryBatch) entry(out *bytes.Buffer, b batchEntry) {
-	p := binary.BigEndian.AppendUint16(out.AvailableBuffer(), uint16(b.status))
-	p = binary.BigEndian.AppendUint32(p, uint32(min(b.age, 1<<32-1)))
-	out.Write(p)
+func (*binaryBatch) entry(out []byte, b batchEntry) []byte {
+	out = binary.BigEndian.AppendUint16(out, uint16(b.status))
+	out = binary.BigEndian.AppendUint32(out, uint32(min(b.age, 1<<32-1)))
 	e := b.entry
 	if e == nil {
 		e = &cache.Entry{}
 	}
 	for _, s := range [...]string{b.key, string(b.code), e.ContentType, e.ContentEncoding, e.ETag} {
-		out.Write(binary.BigEndian.AppendUint32(out.AvailableBuffer(), uint32(len(s))))
-		out.WriteString(s)
+		out = append(binary.BigEndian.AppendUint32(out, uint32(len(s))), s...)
 	}
-	out.Write(binary.BigEndian.AppendUint32(out.AvailableBuffer(), uint32(len(e.Value))))
-	out.Write(e.Value)
+	return append(binary.BigEndian.AppendUint32(out, uint32(len(e.Value))), e.Value...)
 }
 
-func (*binaryBatch) end(*bytes.Buffer) {}
+func (*binaryBatch) end(out []byte) []byte { return out }

@@ -2,40 +2,50 @@ package httpapi
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"io"
 	"strconv"
 	"unicode/utf8"
-
-	"kring/cache"
 )
 
-// jsonEntry is one element of a batch's entries.
-type jsonEntry struct {
-	Key string `json:"key"`
-	// KeyBase64 is there when the key is no UTF-8 and Key cannot tell it.
-	KeyBase64       string     `json:"key_base64,omitempty"`
-	Status          int        `json:"status"`
-	Code            cache.Code `json:"code,omitempty"`
-	ContentType     string     `json:"content_type,omitempty"`
-	ContentEncoding string     `json:"content_encoding,omitempty"`
-	ETag            string     `json:"etag,omitempty"`
-	Age             *int64     `json:"age,omitempty"`
-	Value           *string    `json:"value,omitempty"`
-	ValueBase64     *string    `json:"value_base64,omitempty"`
-}
+// jsonBatch writes {"entries":[…]}. A batch's time is in its entries, so they
+// are written without package json.
+type jsonBatch struct{ some bool }
 
-func (e *jsonEntry) describe(entry *cache.Entry, age int64) {
-	e.ContentType, e.ContentEncoding, e.ETag, e.Age = entry.ContentType, entry.ContentEncoding, entry.ETag, &age
-	if utf8.Valid(entry.Value) {
-		s := string(entry.Value)
-		e.Value = &s
-		return
+func (j *jsonBatch) contentType() string               { return "application/json" }
+func (j *jsonBatch) begin(out []byte, keys int) []byte { return append(out, `{"entries":[`...) }
+func (j *jsonBatch) end(out []byte) []byte             { return append(out, "]}\n"...) }
+
+func (j *jsonBatch) entry(out []byte, e batchEntry) []byte {
+	if j.some {
+		out = append(out, ',')
 	}
-	s := base64.StdEncoding.EncodeToString(entry.Value)
-	e.ValueBase64 = &s
+	j.some = true
+	out = appendJSONString(append(out, `{"key":`...), e.key)
+	if !utf8.ValidString(e.key) { // key cannot tell it
+		out = appendBase64(append(out, `,"key_base64":`...), []byte(e.key))
+	}
+	out = strconv.AppendInt(append(out, `,"status":`...), int64(e.status), 10)
+	text := func(name, s string) {
+		if s != "" {
+			out = appendJSONString(append(out, name...), s)
+		}
+	}
+	text(`,"code":`, string(e.code))
+	if e.entry == nil {
+		return append(out, '}')
+	}
+	text(`,"content_type":`, e.entry.ContentType)
+	text(`,"content_encoding":`, e.entry.ContentEncoding)
+	text(`,"etag":`, e.entry.ETag)
+	out = strconv.AppendInt(append(out, `,"age":`...), e.age, 10)
+	if utf8.Valid(e.entry.Value) {
+		out = appendJSONString(append(out, `,"value":`...), e.entry.Value)
+	} else {
+		out = appendBase64(append(out, `,"value_base64":`...), e.entry.Value)
+	}
+	return append(out, '}')
 }
 
 // onlyMember reads the object that a batch is: its one member, by the very

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"kring/cache"
 )
@@ -112,6 +113,52 @@ func FuzzJSONBatch(f *testing.F) {
 		again, err := decodeJSONBatch(out, 10)
 		if err != nil || !slices.Equal(again.keys, req.keys) {
 			t.Fatalf("%q, then %q (%v)", req.keys, again.keys, err)
+		}
+	})
+}
+
+// FuzzJSONEntry: a batch's entry is what package json would make of it, and is
+// read back as what it was.
+func FuzzJSONEntry(f *testing.F) {
+	for _, s := range []string{"", "plain", "\x00\b\f\n\r\t\x1f\x7f\"\\/<&>", "é✓😀", "\u2028\u2029\u2027\ufffd", "a\xffb", "\xed\xa0\xbd", "ends\xe2\x80"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var want bytes.Buffer
+		enc := json.NewEncoder(&want)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(text); err != nil {
+			t.Fatal(err)
+		}
+		got := append(appendJSONString(nil, text), '\n')
+		if !bytes.Equal(got, want.Bytes()) || !bytes.Equal(append(appendJSONString(nil, []byte(text)), '\n'), got) {
+			t.Errorf("%q is written as %s, package json has %s", text, got, want.Bytes())
+		}
+		j := &jsonBatch{}
+		out := j.entry(j.begin(nil, 1), batchEntry{key: text, status: 200, age: 7, entry: &cache.Entry{Value: []byte(text), ETag: text}})
+		var read struct {
+			Entries []struct {
+				Key         string
+				KeyBase64   *[]byte `json:"key_base64"`
+				Status, Age int
+				ETag        string
+				Value       *string
+				ValueBase64 *[]byte `json:"value_base64"`
+			}
+		}
+		if err := json.Unmarshal(j.end(out), &read); err != nil || len(read.Entries) != 1 {
+			t.Fatalf("%q: %v", text, err)
+		}
+		e := read.Entries[0]
+		if utf8.ValidString(text) {
+			if e.Key != text || e.ETag != text || e.Value == nil || *e.Value != text || e.KeyBase64 != nil || e.ValueBase64 != nil {
+				t.Errorf("%q became %+v", text, e)
+			}
+		} else if e.KeyBase64 == nil || string(*e.KeyBase64) != text || e.ValueBase64 == nil || string(*e.ValueBase64) != text || e.Value != nil {
+			t.Errorf("%q became %+v", text, e)
+		}
+		if e.Status != 200 || e.Age != 7 {
+			t.Errorf("%+v", e)
 		}
 	})
 }
