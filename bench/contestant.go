@@ -61,8 +61,6 @@ type settings struct {
 	ValueBytes int64
 	Cores      int
 	Single     bool
-	// Stampede: what the origin says of freshness counts.
-	Stampede bool
 }
 
 // launch starts a contestant of so many nodes and waits until it answers.

@@ -61,3 +61,17 @@ func BenchmarkHit(b *testing.B) {
 		})
 	})
 }
+
+func BenchmarkGetMany(b *testing.B) {
+	c, keys := benchCache(b)
+	batch := make([]string, 100)
+	for i := range batch {
+		batch[i] = keys[i*31].Key
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if r := c.GetMany(context.Background(), "kv", batch); r[0].Kind != cache.KindHit {
+			b.Fatal(r[0])
+		}
+	}
+}

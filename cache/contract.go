@@ -137,6 +137,15 @@ type Router interface {
 	Forward(ctx context.Context, req *Request) (Answer, error)
 }
 
+// BatchRouter is a Router that can ask for many keys at once.
+type BatchRouter interface {
+	// ForwardMany asks the nodes that act for keys of a group for what they
+	// have stored, without any of them waiting for a load. The answers are in
+	// the order of keys; one without an Entry says that Forward must be asked,
+	// and that this get is in nobody's books yet.
+	ForwardMany(ctx context.Context, group string, keys []string) []Answer
+}
+
 // Purger tells every other node to drop a group, or, with tags, those entries
 // of it that carry one of them. It returns the ids of the nodes that did not
 // confirm.

@@ -15,19 +15,19 @@ func (c *Cache) Get(ctx context.Context, key Key, onlyIfCached bool) (Answer, er
 	if g == nil {
 		return Answer{Node: c.node}, ErrUnknownGroup
 	}
-	if a, ok := c.hit(g, key, onlyIfCached); ok {
-		return a, nil
+	key.Group = g.Name // one string for all: the store compares it at a glance
+	term, self := c.router.Acts(key.Key)
+	if self {
+		if a, ok := c.hit(g, key, term, onlyIfCached); ok {
+			return a, nil
+		}
 	}
-	return c.miss(ctx, g, key, onlyIfCached)
+	return c.miss(ctx, g, key, term, self, onlyIfCached)
 }
 
-// hit answers a get from this node's store, if that is possible and its to
-// do. What is stored has been checked, so the key need not be.
-func (c *Cache) hit(g *group, key Key, onlyIfCached bool) (Answer, bool) {
-	term, self := c.router.Acts(key.Key)
-	if !self {
-		return Answer{}, false
-	}
+// hit answers a get from this node's store, if that is possible; it is this
+// node's to do. What is stored has been checked, so the key need not be.
+func (c *Cache) hit(g *group, key Key, term uint64, onlyIfCached bool) (Answer, bool) {
 	h := c.store.hash(key.Key)
 	a := c.fromStore(g, h, key, term, onlyIfCached)
 	if a.Entry == nil {
@@ -39,8 +39,9 @@ func (c *Cache) hit(g *group, key Key, onlyIfCached bool) (Answer, bool) {
 	return a, true
 }
 
-// miss answers a get that the store did not.
-func (c *Cache) miss(ctx context.Context, g *group, key Key, onlyIfCached bool) (Answer, error) {
+// miss answers a get that the store did not. Term and self are what the Router
+// said just now.
+func (c *Cache) miss(ctx context.Context, g *group, key Key, term uint64, self, onlyIfCached bool) (Answer, error) {
 	if err := g.checkKey(key.Key, c.config.MaxKeyBytes); err != nil {
 		return Answer{Node: c.node}, err
 	}
@@ -52,7 +53,6 @@ func (c *Cache) miss(ctx context.Context, g *group, key Key, onlyIfCached bool) 
 		p.answered(a)
 		return a, nil
 	}
-	term, self := c.router.Acts(key.Key)
 	if !self {
 		a, err := c.router.Forward(ctx, &Request{Op: OpGet, Key: key, OnlyIfCached: onlyIfCached})
 		if !errors.Is(err, ErrActHere) {
@@ -108,13 +108,36 @@ func (c *Cache) Serve(ctx context.Context, req *Request) (Answer, error) {
 		return Answer{Node: c.node}, ErrActHere
 	}
 	h := c.store.hash(req.Key.Key)
-	a, err := c.act(ctx, g, h, req.Key, term, req.OnlyIfCached)
+	a, err := c.act(ctx, g, h, Key{Group: g.Name, Key: req.Key.Key}, term, req.OnlyIfCached)
 	if left(err) {
 		a.Kind, a.OwnerKind = KindNone, KindNone
 	} else if term != 0 {
 		g.books.page(h).standIn.Add(1)
 	}
 	return a, err
+}
+
+// ServeStored is Serve for a get that is answered with what is stored: it waits
+// for nobody. False: nothing has happened, Serve is to be asked.
+func (c *Cache) ServeStored(key Key, onlyIfCached bool) (Answer, bool) {
+	g := c.groups[key.Group]
+	if g == nil {
+		return Answer{}, false
+	}
+	key.Group = g.Name
+	term, self := c.router.Acts(key.Key)
+	if !self {
+		return Answer{}, false
+	}
+	h := c.store.hash(key.Key)
+	a := c.fromStore(g, h, key, term, onlyIfCached)
+	if a.Entry == nil {
+		return Answer{}, false
+	}
+	if term != 0 {
+		g.books.page(h).standIn.Add(1)
+	}
+	return a, true
 }
 
 // act answers a get as the node that acts for the key.

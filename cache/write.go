@@ -90,6 +90,7 @@ func (c *Cache) checkWrite(req *Request) (*group, error) {
 	case c.ctx.Err() != nil:
 		return nil, ErrDraining
 	}
+	req.Key.Group = g.Name // as in Get; the request's may be part of its buffer, too
 	if err := g.checkKey(req.Key.Key, c.config.MaxKeyBytes); err != nil {
 		return nil, err
 	}

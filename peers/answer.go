@@ -21,6 +21,7 @@ type served struct {
 	told    bool // that it is loading
 	partial assembly
 	reply   reply
+	ready   bool       // the reply is there, see stored.go
 	kind    cache.Kind // to settle; KindNone: nothing
 	passed  bool       // the answer is another node's
 }
@@ -28,7 +29,9 @@ type served struct {
 // answer answers a call, on a goroutine of its own.
 func (s *served) answer() {
 	defer s.cancel()
-	s.act()
+	if !s.ready {
+		s.act()
+	}
 	s.send()
 }
 
@@ -115,9 +118,7 @@ func (s *served) send() {
 	s.in.mu.Lock()
 	delete(s.in.calls, s.id) // before the caller can know, and use the slot again
 	s.in.mu.Unlock()
-	if len(s.reply.value()) > s.in.maxValue {
-		s.fail(cache.ErrOriginBadAnswer.With("larger than the link to the node that asked can take"))
-	}
+	s.fit()
 	err := s.in.w.send(s.in.ctx, s, nil)
 	if errors.Is(err, errFrameSize) {
 		s.fail(cache.ErrOriginBadAnswer.With("headers too large"))
@@ -125,6 +126,13 @@ func (s *served) send() {
 	}
 	if err != nil {
 		s.written(false)
+	}
+}
+
+// fit replaces a value that the asker could not take.
+func (s *served) fit() {
+	if len(s.reply.value()) > s.in.maxValue {
+		s.fail(cache.ErrOriginBadAnswer.With("larger than the link to the node that asked can take"))
 	}
 }
 
@@ -146,15 +154,19 @@ func (s *served) bulk() []byte {
 // written keeps the books: a get is counted where it was served, and only if
 // its answer went out.
 func (s *served) written(ok bool) {
-	if s.reply.counted && s.req.Op == cache.OpGet {
-		if ok {
-			s.in.settled.Add(1)
-		}
-		if !ok && s.passed {
-			s.in.p.abandoned.Add(-1) // the node that served it has counted it, and who asked will not know
-		}
+	counted := s.req.counted(&s.reply)
+	switch {
+	case ok:
+		s.in.settled.Add(counted)
+	case s.passed:
+		s.in.p.abandoned.Add(-int64(counted)) // the node that served it has counted it, and who asked will not know
 	}
 	if s.kind != cache.KindNone {
 		s.in.p.handler.Settle(s.kind, ok)
+	}
+	for i := range s.reply.many {
+		if kind := s.reply.many[i].Kind; kind != cache.KindNone {
+			s.in.p.handler.Settle(kind, ok)
+		}
 	}
 }

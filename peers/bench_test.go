@@ -17,10 +17,13 @@ import (
 type still struct{ answer cache.Answer }
 
 func (s still) Serve(context.Context, *cache.Request) (cache.Answer, error) { return s.answer, nil }
-func (still) Settle(cache.Kind, bool)                                       {}
-func (still) DropGroup(string)                                              {}
-func (still) DropTags(string, []string)                                     {}
-func (still) Copy(cache.Key) (cache.Copy, bool)                             { return cache.Copy{}, false }
+func (s still) ServeStored(cache.Key, bool) (cache.Answer, bool) {
+	return s.answer, s.answer.Entry != nil
+}
+func (still) Settle(cache.Kind, bool)           {}
+func (still) DropGroup(string)                  {}
+func (still) DropTags(string, []string)         {}
+func (still) Copy(cache.Key) (cache.Copy, bool) { return cache.Copy{}, false }
 
 // BenchmarkForwardHit is one get from the entry node to the owner and back,
 // both in this process, over loopback, by 64 callers at once.

@@ -41,6 +41,7 @@ type node struct {
 
 	mu      sync.Mutex // guards all below
 	serve   func(ctx context.Context, req *cache.Request) (cache.Answer, error)
+	stored  func(key string) (cache.Answer, bool)
 	served  map[string]int // keys that Serve was called with
 	settled int            // gets of others that count as served
 	lost    int            // those whose answer was not delivered
@@ -169,6 +170,17 @@ func (n *node) Serve(ctx context.Context, req *cache.Request) (cache.Answer, err
 	serve := n.serve
 	n.mu.Unlock()
 	return serve(ctx, req)
+}
+
+// ServeStored has what stored says; nothing unless a test says otherwise.
+func (n *node) ServeStored(key cache.Key, _ bool) (cache.Answer, bool) {
+	n.mu.Lock()
+	stored := n.stored
+	n.mu.Unlock()
+	if stored == nil {
+		return cache.Answer{}, false
+	}
+	return stored(key.Key)
 }
 
 func (n *node) Settle(_ cache.Kind, delivered bool) {

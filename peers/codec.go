@@ -14,6 +14,7 @@ const (
 	opPurge     cache.Op = 16 + iota // drop the key's group
 	opCopy                           // describe the key's copy
 	opPurgeTags                      // drop what carries a tag from the key's group
+	opGetMany                        // many gets of the key's group: see many.go
 )
 
 // maxDuration bounds durations in frames, so that sums of a few never overflow.
@@ -25,6 +26,7 @@ type request struct {
 	hop       uint8         // 1: from the entry node; 2: passed on, the last
 	remaining time.Duration // until the caller's deadline; 0: it has none
 	tags      []string      // of opPurgeTags, at least one
+	keys      []string      // of opGetMany, at least one
 }
 
 // Flags of a request. A delete's conditions are there only if it has any.
@@ -54,10 +56,13 @@ func appendRequest(b []byte, r *request) []byte {
 		b = appendStrings(b, r.IfMatch)
 		b = appendStrings(b, r.IfNoneMatch)
 	}
-	if r.Op == opPurgeTags {
+	switch r.Op {
+	case opPurgeTags:
 		return appendStrings(b, r.tags)
-	}
-	if r.Op != cache.OpPut {
+	case opGetMany:
+		return appendStrings(b, r.keys)
+	case cache.OpPut:
+	default:
 		return b
 	}
 	b = appendString(b, r.ContentType)
@@ -84,6 +89,10 @@ func parseRequest(b []byte, maxValue int) (r request, total int, err error) {
 		if r.tags = d.strings(); len(r.tags) == 0 {
 			d.fail("a purge by tag without a tag")
 		}
+	case opGetMany:
+		if r.keys = d.keys(); len(r.keys) == 0 {
+			d.fail("many gets without a key")
+		}
 	case cache.OpDelete:
 		r.ID = d.uint64()
 		if flags&flagConditional != 0 {
@@ -109,9 +118,10 @@ func parseRequest(b []byte, maxValue int) (r request, total int, err error) {
 
 // reply is a final answer as it crosses a link.
 type reply struct {
-	answer cache.Answer // of a get or a write
-	err    error        // in its place
-	copy   *cache.Copy  // of opCopy; nil: none
+	answer cache.Answer   // of a get or a write
+	many   []cache.Answer // of opGetMany: see many.go
+	err    error          // in its place
+	copy   *cache.Copy    // of opCopy; nil: none
 
 	counted   bool // it is in the books of the node that answered
 	cancelled bool // given up because the caller did
@@ -129,6 +139,7 @@ const (
 	flagStaleError
 	flagCopy
 	flagLastLoad
+	flagMany
 	flagsEnd
 )
 
@@ -149,6 +160,7 @@ func (r *reply) flags() uint64 {
 	set(r.answer.StaleError, flagStaleError)
 	set(r.copy != nil, flagCopy)
 	set(r.copy != nil && r.copy.LastLoad != nil, flagLastLoad)
+	set(r.many != nil, flagMany)
 	return flags
 }
 
@@ -175,6 +187,9 @@ func appendReply(b []byte, r *reply, now time.Time) []byte {
 	if r.copy != nil {
 		b = appendCopy(b, r.copy, now)
 	}
+	if r.many != nil {
+		b = appendMany(b, r.many, now)
+	}
 	return b
 }
 
@@ -184,7 +199,7 @@ func parseReply(b []byte, maxValue int, now time.Time) (r reply, total int, err 
 	d := decoder{b: b}
 	flags := d.uvarint()
 	if flags >= flagsEnd || flags&(flagError|flagEntry) == flagError|flagEntry ||
-		flags&(flagEntry|flagCopy) == flagEntry|flagCopy || flags&(flagCopy|flagLastLoad) == flagLastLoad {
+		flags&(flagEntry|flagCopy) == flagEntry|flagCopy || flags&flagMany != 0 && flags&(flagError|flagEntry|flagCopy) != 0 || flags&(flagCopy|flagLastLoad) == flagLastLoad {
 		d.fail("unknown flags")
 	}
 	r.counted = flags&flagCounted != 0
@@ -204,6 +219,9 @@ func parseReply(b []byte, maxValue int, now time.Time) (r reply, total int, err 
 	}
 	if flags&flagCopy != 0 {
 		r.copy = d.copy(flags&flagLastLoad != 0, now)
+	}
+	if flags&flagMany != 0 {
+		r.many = d.many(maxValue, now)
 	}
 	return r, total, d.end()
 }

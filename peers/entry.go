@@ -42,20 +42,25 @@ func appendEntry(b []byte, e *cache.Entry, now time.Time) []byte {
 }
 
 func (d *decoder) entry(maxValue int, now time.Time) (e *cache.Entry, total int) {
+	e = d.described(now)
+	e.Value, total = d.value(maxValue)
+	return e, total
+}
+
+// described is an entry all but its value.
+func (d *decoder) described(now time.Time) *cache.Entry {
 	flags := d.byte()
 	if flags >= entryFlagsEnd {
 		d.fail("unknown flags of an entry")
 	}
-	e = &cache.Entry{
+	return &cache.Entry{
 		Negative: flags&entryNegative != 0, NoStore: flags&entryNoStore != 0,
-		ContentType: d.string(), ContentEncoding: d.string(), ETag: d.string(),
+		ContentType: d.repeated(), ContentEncoding: d.string(), ETag: d.string(),
 		LastModified: d.string(), OriginETag: d.string(), Tags: d.strings(),
 		Version: cache.Version{View: d.uint64(), ViewID: d.uint64(), Counter: d.uint64()},
 		Born:    now.Add(-d.duration()), TTL: d.duration(),
 		StaleWhileRevalidate: d.duration(), StaleIfError: d.duration(),
 	}
-	e.Value, total = d.value(maxValue)
-	return e, total
 }
 
 func appendCopy(b []byte, c *cache.Copy, now time.Time) []byte {

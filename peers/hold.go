@@ -20,7 +20,7 @@ type held struct {
 
 // changes says whether the call changes what is stored.
 func (s *served) changes() bool {
-	return s.req.Op != cache.OpGet && s.req.Op != opCopy
+	return s.req.Op != cache.OpGet && s.req.Op != opGetMany && s.req.Op != opCopy
 }
 
 // start has a call that was read answered, now or when it is due.

@@ -60,10 +60,11 @@ func (idle) Serve(ctx context.Context, _ *cache.Request) (cache.Answer, error) {
 	<-ctx.Done()
 	return cache.Answer{}, ctx.Err()
 }
-func (idle) Settle(cache.Kind, bool)           {}
-func (idle) DropGroup(string)                  {}
-func (idle) DropTags(string, []string)         {}
-func (idle) Copy(cache.Key) (cache.Copy, bool) { return cache.Copy{}, false }
+func (idle) ServeStored(cache.Key, bool) (cache.Answer, bool) { return cache.Answer{}, false }
+func (idle) Settle(cache.Kind, bool)                          {}
+func (idle) DropGroup(string)                                 {}
+func (idle) DropTags(string, []string)                        {}
+func (idle) Copy(cache.Key) (cache.Copy, bool)                { return cache.Copy{}, false }
 
 // pair makes the two members of a cluster, neither of them started.
 func pair(t *testing.T, n *memnet.Network) (good, bad *Peers) {
@@ -112,7 +113,10 @@ func TestAMemberThatBreaksTheProtocolLosesItsLink(t *testing.T) {
 		"the same id twice":     append(append([]byte(nil), call...), call...),
 		"a chunk too many": append(append(frameOf(frameCall, 1, appendRequest(nil, &request{Request: cache.Request{Op: cache.OpPut, Value: make([]byte, chunkLen+1)}, hop: 1})),
 			frameOf(frameChunk, 1, make([]byte, chunkLen))...), frameOf(frameChunk, 1, []byte{1, 2})...),
-		"hop three": frameOf(frameCall, 1, []byte{byte(cache.OpGet), 3, 0, 0, 0, 0}),
+		"many gets of none":        frameOf(frameCall, 1, appendRequest(nil, &request{Request: cache.Request{Op: opGetMany}, hop: 1})),
+		"many gets of too many":    frameOf(frameCall, 1, appendRequest(nil, &request{Request: cache.Request{Op: opGetMany}, hop: 1, keys: make([]string, maxMany+1)})),
+		"many gets, fewer than so": frameOf(frameCall, 1, []byte{byte(opGetMany), 1, 0, 0, 0, 0, 3, 1, 'k'}),
+		"hop three":                frameOf(frameCall, 1, []byte{byte(cache.OpGet), 3, 0, 0, 0, 0}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -201,6 +205,7 @@ func TestAnOwnerThatAnswersNonsenseIsNotWaitedFor(t *testing.T) {
 		"a chunk of nothing":    frameOf(frameChunk, 1, []byte{1}),
 		"a body that is short":  frameOf(frameAnswer, 1, []byte{flagEntry, 0}),
 		"a call":                frameOf(frameCall, 1, []byte{1}),
+		"answers to many gets":  frameOf(frameAnswer, 1, appendReply(nil, &reply{many: make([]cache.Answer, 1)}, time.Now())),
 		"an answer twice":       append(append([]byte(nil), big...), big...),
 		"a pong that is broken": frameOf(framePong, 0, make([]byte, 15)),
 	} {

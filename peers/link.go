@@ -55,7 +55,6 @@ type call struct {
 	l       *link
 	id      uint64
 	req     *request
-	isGet   bool
 	done    chan struct{} // closed when reply or err is there
 	reply   reply
 	err     error
@@ -82,32 +81,46 @@ func (c *call) bulk() []byte {
 // call makes one call and waits for its final answer. Without one it returns
 // errSilent, or an error that is errLinkClosed, or ctx's.
 func (l *link) call(ctx context.Context, req *request) (reply, error) {
+	c, err := l.begin(ctx, req)
+	if err != nil {
+		return reply{}, err
+	}
+	return l.wait(ctx, c)
+}
+
+// begin sends a call, which wait must follow.
+func (l *link) begin(ctx context.Context, req *request) (*call, error) {
 	if len(req.Value) > l.maxValue {
-		return reply{}, cache.ErrValueTooLarge
+		return nil, cache.ErrValueTooLarge
 	}
 	select {
 	case l.slots <- struct{}{}:
 	default:
 		if err := l.queue(ctx); err != nil {
-			return reply{}, err
+			return nil, err
 		}
 	}
-	c := &call{l: l, req: req, isGet: req.Op == cache.OpGet, done: make(chan struct{})}
+	c := &call{l: l, req: req, done: make(chan struct{})}
 	if err := l.register(c); err != nil {
-		return reply{}, err
+		return nil, err
 	}
 	if err := l.w.send(ctx, c, c.done); err != nil {
 		l.finish(c.id)
 		switch {
 		case errors.Is(err, errFrameSize):
-			return reply{}, cache.ErrKeyTooLong.Because(err)
+			return nil, cache.ErrKeyTooLong.Because(err)
 		case errors.Is(err, errStopped):
-			return reply{}, c.err
+			return nil, c.err
 		case ctx.Err() != nil:
-			return reply{}, crowded(ctx)
+			return nil, crowded(ctx)
 		}
-		return reply{}, err
+		return nil, err
 	}
+	return c, nil
+}
+
+// wait waits for a call's final answer.
+func (l *link) wait(ctx context.Context, c *call) (reply, error) {
 	select {
 	case <-c.done:
 	case <-ctx.Done():

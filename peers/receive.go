@@ -64,6 +64,9 @@ func (l *link) answered(id uint64, b []byte) error {
 	if err != nil {
 		return err
 	}
+	if len(r.many) > 0 && len(r.many) != len(c.req.keys) {
+		return errBadFrame
+	}
 	c.reply = r
 	if total > chunkLen {
 		c.partial.total = total
@@ -92,14 +95,12 @@ func (l *link) chunk(h header) error {
 // one that came too late.
 func (l *link) final(c *call) {
 	_, waits := l.finish(c.id)
-	counted := c.reply.counted && c.isGet
-	if counted {
-		l.counted.Add(1)
-	}
+	counted := c.req.counted(&c.reply)
+	l.counted.Add(counted)
 	if waits {
 		close(c.done)
-	} else if counted {
-		l.pe.p.abandoned.Add(-1)
+	} else {
+		l.pe.p.abandoned.Add(-int64(counted))
 	}
 }
 

@@ -120,7 +120,16 @@ func (in *incoming) called(h header, b []byte) error {
 		return err
 	}
 	s := &served{in: in, id: h.id, view: h.view, req: req}
+	if s.stored() {
+		if in.w.trySend(s) {
+			return nil
+		}
+		s.ready = true // once there is room
+	}
 	if err := in.begin(s); err != nil {
+		if s.ready {
+			s.written(false)
+		}
 		return err
 	}
 	if total <= chunkLen {

@@ -178,8 +178,9 @@ func (a *assembly) read(r io.Reader, n int) error {
 
 // decoder reads the fields of a body; after the first error it yields zeros.
 type decoder struct {
-	b   []byte
-	err error
+	b    []byte
+	err  error
+	last string // what repeated read
 }
 
 func (d *decoder) fail(what string) {
@@ -238,6 +239,14 @@ func (d *decoder) bytes() []byte {
 }
 
 func (d *decoder) string() string { return string(d.bytes()) }
+
+// repeated reads what is mostly the same as the last one that it read.
+func (d *decoder) repeated() string {
+	if b := d.bytes(); string(b) != d.last {
+		d.last = string(b)
+	}
+	return d.last
+}
 
 func (d *decoder) strings() []string {
 	n := d.length(len(d.b)) // each takes a byte at least

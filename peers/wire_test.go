@@ -93,6 +93,7 @@ func TestRequestsCrossUnchanged(t *testing.T) {
 		{Request: cache.Request{Op: opPurge, Key: cache.Key{Group: "g"}}, hop: 1},
 		{Request: cache.Request{Op: opPurgeTags, Key: cache.Key{Group: "g"}}, hop: 1, tags: []string{"a", "b c"}},
 		{Request: cache.Request{Op: opCopy, Key: key}, hop: 1},
+		{Request: cache.Request{Op: opGetMany, Key: cache.Key{Group: "g"}}, hop: 1, keys: []string{key.Key, "", "b"}},
 	} {
 		got, total, err := parseRequest(appendRequest(nil, &want), 100)
 		if err != nil || total != len(want.Value) || !reflect.DeepEqual(got, want) {
@@ -130,6 +131,7 @@ func TestRepliesCrossUnchanged(t *testing.T) {
 		{err: cache.ErrOverloaded.With("too many loads"), answer: cache.Answer{Kind: cache.KindRefused}, counted: true},
 		{copy: &cache.Copy{Node: "n", Role: "primary", State: "stale", Age: 1.5, TTL: -2, Forever: true, Version: "1.2.3"}},
 		{copy: &cache.Copy{Role: "negative", LastLoad: load}},
+		{answer: cache.Answer{Node: "n"}, many: []cache.Answer{{}, {Kind: cache.KindHit, Entry: entry}, {Kind: cache.KindStale, Entry: negative}, {}}},
 	} {
 		got, total, err := parseReply(appendReply(nil, &want, now), 100, now)
 		if err != nil || total != len(want.value()) || !reflect.DeepEqual(got, want) {
@@ -184,6 +186,10 @@ func FuzzFrames(f *testing.F) {
 	f.Add(frame(frameAnswer, 1, appendReply(nil, &reply{answer: cache.Answer{Entry: &cache.Entry{}}}, time.Now())...))
 	f.Add(frame(framePong, 0, appendPong(nil, 1, 2, []string{"n0", "n1"})...))
 	f.Add(append(frame(frameChunk, 1, 1, 2, 3), frame(frameCancel, 1)...))
+	gets := request{Request: cache.Request{Op: opGetMany, Key: cache.Key{Group: "g"}}, hop: 1, keys: []string{"a", "b"}}
+	f.Add(frame(frameCall, 1, appendRequest(nil, &gets)...))
+	gotten := reply{many: []cache.Answer{{Kind: cache.KindHit, Entry: &cache.Entry{Value: []byte("v"), ContentType: "t"}}, {}}}
+	f.Add(frame(frameAnswer, 1, appendReply(nil, &gotten, time.Now())...))
 	f.Fuzz(func(t *testing.T, stream []byte) {
 		r := newFrameReader(bytes.NewReader(stream))
 		for {
@@ -213,7 +219,14 @@ func parseAny(t *testing.T, typ frameType, b []byte) error {
 		}
 		return err
 	case frameAnswer:
-		_, _, err := parseReply(b, 1<<20, time.Now())
+		now := time.Now()
+		r, _, err := parseReply(b, 1<<20, now)
+		if err == nil && r.many != nil {
+			again, _, err := parseReply(appendReply(nil, &r, now), 1<<20, now)
+			if err != nil || !reflect.DeepEqual(again.many, r.many) {
+				t.Errorf("%+v became %+v, %v", r, again, err)
+			}
+		}
 		return err
 	case framePong:
 		_, err := parsePong(b, "n1")

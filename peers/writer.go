@@ -101,6 +101,17 @@ func (w *writer) send(ctx context.Context, o outgoing, stop <-chan struct{}) err
 	}
 }
 
+// trySend is send for who must not wait. False: the frame was not queued.
+func (w *writer) trySend(o outgoing) bool {
+	w.mu.Lock()
+	queued := w.err == nil && w.unsent < maxUnsent && w.queueLocked(o) == nil
+	w.mu.Unlock()
+	if queued {
+		w.signal()
+	}
+	return queued
+}
+
 func (w *writer) queueLocked(o outgoing) error {
 	before := len(w.batch)
 	w.batch = o.appendTo(w.batch)

@@ -1,0 +1,122 @@
+package cache_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"kring/cache"
+)
+
+// batchRouter is a router whose other nodes have some keys stored.
+type batchRouter struct {
+	router
+	asked  []string // what ForwardMany was asked for, in a group
+	stored map[string]*cache.Entry
+}
+
+func (r *batchRouter) ForwardMany(_ context.Context, group string, keys []string) []cache.Answer {
+	answers := make([]cache.Answer, len(keys))
+	for i, key := range keys {
+		r.asked = append(r.asked, group+"/"+key)
+		if e := r.stored[key]; e != nil {
+			answers[i] = cache.Answer{Entry: e, Kind: cache.KindPeer, OwnerKind: cache.KindHit, Node: "n2"}
+		}
+	}
+	return answers
+}
+
+func TestGetManyAsksOtherNodesForAllTheirKeysAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &batchRouter{stored: map[string]*cache.Entry{"a": {Value: []byte("theirs")}, "gone": {Negative: true}}}
+		r.forward = func(_ context.Context, req *cache.Request) (cache.Answer, error) {
+			return cache.Answer{Entry: &cache.Entry{Value: []byte(req.Key.Key + " loaded")}, Kind: cache.KindPeer, OwnerKind: cache.KindLoad, Node: "n2"}, nil
+		}
+		f := setup(t, func(o *cache.Options) { o.Router = r }, group(func(g *cache.GroupConfig) { g.KeyPattern = "[a-z]+" }))
+		results := f.GetMany(t.Context(), "docs", []string{"a", "miss", "\n", "gone", "a", "7"})
+		if want := []string{"docs/a", "docs/miss", "docs/gone", "docs/a"}; !slices.Equal(r.asked, want) || r.forwards != 1 {
+			t.Errorf("asked for %q and %d more, want %q and one", r.asked, r.forwards, want)
+		}
+		for i, want := range []string{"theirs hit", "miss loaded load", "bad", "negative hit", "theirs hit", "negative local"} {
+			got := "bad"
+			switch a := results[i]; {
+			case errors.Is(a.Err, cache.ErrBadKey):
+			case a.Err != nil:
+				got = a.Err.Error()
+			case a.Kind == cache.KindHit && a.Entry.Negative && a.Node == "n1":
+				got = "negative local" // no key of the group's
+			default:
+				got = string(a.Entry.Value)
+				if a.Entry.Negative {
+					got = "negative"
+				}
+				got += map[cache.Kind]string{cache.KindHit: " hit", cache.KindLoad: " load"}[a.OwnerKind]
+				if a.Kind != cache.KindPeer || a.Node != "n2" {
+					t.Errorf("%+v", a)
+				}
+			}
+			if got != want {
+				t.Errorf("key %d: %s, want %s", i, got, want)
+			}
+		}
+		if s := f.Stats(); s.Gets != 5 || s.Peer != 4 || s.Hits != 1 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// A key that another node acts for, and then this one does, is loaded here.
+func TestGetManyActsHereForWhatNobodyElseDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &batchRouter{}
+		r.forward = nobody
+		f := setup(t, func(o *cache.Options) { o.Router = r })
+		for _, result := range f.GetMany(t.Context(), "docs", []string{"a", "b"}) {
+			if result.Err != nil || result.Kind != cache.KindLoad || result.Node != "n1" {
+				t.Errorf("%+v", result)
+			}
+		}
+	})
+}
+
+func TestServeStoredNeverWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &router{self: true}
+		f := setup(t, routed(r), group(func(g *cache.GroupConfig) { g.StaleWhileRevalidate = 20 * second }))
+		f.origin.latency = second
+		wants := func(what string, key cache.Key, onlyIfCached bool, want cache.Kind) {
+			t.Helper()
+			a, ok := f.ServeStored(key, onlyIfCached)
+			if a.Kind != want || ok != (want != cache.KindNone) || ok && (a.Entry == nil || a.Node != "n1" || a.OwnerKind != want) {
+				t.Errorf("%s: %+v, %v", what, a, ok)
+			}
+			f.Settle(a.Kind, ok)
+		}
+		wants("unknown group", cache.Key{Group: "no", Key: "k"}, false, cache.KindNone)
+		wants("not stored", doc("k"), false, cache.KindNone)
+		wants("nothing was put", kv("k"), false, cache.KindHit)
+		wants("a key that cannot be", kv("\x00"), false, cache.KindNone)
+		f.get(doc("k"))
+		wants("fresh", doc("k"), false, cache.KindHit)
+		pass(65 * second)
+		wants("stale, not to be loaded", doc("k"), true, cache.KindStale)
+		if pass(5 * second); f.origin.total() != 1 {
+			t.Errorf("%d loads", f.origin.total())
+		}
+		wants("stale", doc("k"), false, cache.KindStale)
+		if pass(5 * second); f.origin.total() != 2 {
+			t.Errorf("%d loads, one of them a refresh", f.origin.total())
+		}
+		r.acts(0, false)
+		wants("another node's", doc("k"), false, cache.KindNone)
+		r.acts(3, true)
+		wants("of another term", doc("k"), false, cache.KindNone)
+		f.get(doc("k"))
+		wants("as a stand-in", doc("k"), false, cache.KindHit)
+		if s := f.Stats(); s.Served != 5 || s.StandIn != 2 {
+			t.Errorf("served %d, %d of them and of the gets as a stand-in", s.Served, s.StandIn)
+		}
+	})
+}
