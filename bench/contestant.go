@@ -61,6 +61,8 @@ type settings struct {
 	ValueBytes int64
 	Cores      int
 	Single     bool
+	// Stampede: what the origin says of freshness counts.
+	Stampede bool
 }
 
 // launch starts a contestant of so many nodes and waits until it answers.

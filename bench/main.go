@@ -115,6 +115,11 @@ func run(ctx context.Context, args []string) (err error) {
 		}
 	}
 	b.report.addGoals()
+	if slices.Contains(wanted, stampedeArea) {
+		if err := b.stampede(ctx); err != nil {
+			return err
+		}
+	}
 	if slices.Contains(wanted, traceArea) {
 		if err := b.replay(ctx, *traces); err != nil {
 			return err
@@ -134,7 +139,7 @@ func areas() []string {
 	for _, w := range works() {
 		names = append(names, w.area)
 	}
-	return append(names, traceArea)
+	return append(names, stampedeArea, traceArea)
 }
 
 // prepare finds the programs and empties the directory.

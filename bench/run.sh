@@ -3,7 +3,7 @@
 #
 #   bench/run.sh [area…] [--json FILE] [--rounds N] [--duration D] [--traces DIR] [--profiles DIR]
 #
-# Areas: hit, peer, batch, miss, trace; none named: all. Installs nginx and
+# Areas: hit, peer, batch, miss, stampede, trace; none named: all. Installs nginx and
 # varnish (Debian) when they are missing. Prints medians of rounds
 # in which the contestants take turns, and ends everything that it started.
 # Figures are only worth something on a machine that does nothing else.
