@@ -32,14 +32,19 @@ func newConfigCheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Look for mistakes in the configuration",
-		Long: `Reads file, environment and flags as serve does. A mistake is one line and exit
-code 2. A file that several nodes share need not say which of them it is for.`,
+		Long: `Reads file, environment and flags as serve does, and the files that they name:
+tokens, certificates, header values, the Redis password. A mistake is one line
+and exit code 2. A file that several nodes share need not say which of them it is
+for.`,
 		Example: "  kring config check --config /etc/kring/config.yaml",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			l, err := config.Check(file, cmd.Flags())
 			if err != nil {
 				return err
+			}
+			if err := l.Config.CheckFiles(); err != nil {
+				return l.Locate(err)
 			}
 			whose := ""
 			if l.Config.Shared() {
@@ -56,23 +61,28 @@ code 2. A file that several nodes share need not say which of them it is for.`,
 
 func newConfigPrint() *cobra.Command {
 	var file string
+	var changed bool
 	cmd := &cobra.Command{
 		Use:   "print",
 		Short: "Print every setting and where its value came from",
 		Long: `Prints the configuration that is in force as a file that can be loaded again,
 but for the secrets, which are masked. Behind each value stands where it came
 from: a flag, the environment, the file or the default.`,
-		Example: "  KRING_CACHE_MAX_BYTES=1GiB kring config print | grep -v default",
+		Example: "  KRING_CACHE_MAX_BYTES=1GiB kring config print --changed",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			l, err := config.Check(file, cmd.Flags())
 			if err != nil {
 				return err
 			}
+			if changed {
+				return failed(l.PrintChanged(cmd.OutOrStdout()))
+			}
 			return failed(l.Print(cmd.OutOrStdout()))
 		},
 	}
 	configFlag(cmd, &file)
+	cmd.Flags().BoolVar(&changed, "changed", false, "leave out what is at its default")
 	config.AddFlags(cmd.Flags())
 	return cmd
 }

@@ -43,6 +43,13 @@ func helpTopic(help *cobra.Command, args []string) error {
 	return noArgs(found, rest)
 }
 
+// elsewhere are the names that other programs have for a flag.
+var elsewhere = map[string]string{
+	"--port": "--listen", "--addr": "--listen", "--address": "--listen", "--bind": "--listen", "--host": "--listen",
+	"--file": "--config", "--config-file": "--config", "--id": "--node-id", "--peers": "--cluster-peers",
+	"--url": "--node", "--token": "--token-file",
+}
+
 // flagError adds which flag was meant.
 func flagError(cmd *cobra.Command, err error) error {
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
@@ -52,5 +59,8 @@ func flagError(cmd *cobra.Command, err error) error {
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
 	name := "--" + strings.ReplaceAll(unknown.GetSpecifiedName(), "_", "-")
+	if meant, ok := elsewhere[name]; ok && slices.Contains(names, meant) {
+		return fmt.Errorf("%w; did you mean %s?", err, meant)
+	}
 	return fmt.Errorf("%w%s", err, config.Suggest(name, names))
 }

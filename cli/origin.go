@@ -28,9 +28,9 @@ func newOrigin() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "origin",
 		Short: "Run a slow demo origin that counts its loads",
-		Long: `Serves a document for every key at /docs/KEY (and /search?q=KEY), or the files
-of a directory. It can be slow, fail, lack keys or have another version, and
-tells how often it was asked:
+		Long: `Serves a document for every key at /docs/KEY and /search?q=KEY; with --dir, the
+files of that directory there: DIR/a/b.txt at /docs/a/b.txt. It can be slow,
+fail, lack keys or have another version, and tells how often it was asked:
 
   GET /_/stats, GET /_/stats/KEY    what was asked for; DELETE /_/stats: from zero
   GET /_/windows                    when, in tenths of a second
@@ -44,7 +44,7 @@ tells how often it was asked:
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:8100", "`ADDRESS` to listen on")
-	flags.StringVar(&f.dir, "dir", "", "serve the files of `DIR` in place of documents")
+	flags.StringVar(&f.dir, "dir", "", "serve the files of `DIR` at /docs/PATH in place of documents")
 	flags.DurationVar(&f.latency, "latency", 0, "how long each answer takes")
 	flags.DurationVar(&f.jitter, "jitter", 0, "how much longer it may take")
 	flags.Float64Var(&f.errorRate, "error-rate", 0, "share of requests that fail, 0 to 1")
@@ -85,7 +85,7 @@ func (f originFlags) run(cmd *cobra.Command) (err error) {
 	defer stop()
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
-	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "kring origin ready: http://%s serves %s\n", listener.Addr(), cmp.Or(f.dir, "documents")); err != nil {
+	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "kring origin ready: http://%s serves %s at /docs/KEY\n", listener.Addr(), cmp.Or(f.dir, "documents")); err != nil {
 		return failed(errors.Join(err, server.Close(), ignoreClosed(<-served)))
 	}
 	select {

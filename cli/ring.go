@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -56,9 +57,16 @@ Keys are taken as they are, not percent-decoded.`,
 				return err
 			}
 			if len(keys) == 0 {
-				return failed(printShares(out, sharesOf(view), asJSON))
+				err = printShares(out, sharesOf(view), asJSON)
+			} else {
+				err = printPlacements(out, place(view, keys), asJSON)
 			}
-			return failed(printPlacements(out, place(view, keys), asJSON))
+			if err == nil && !asJSON {
+				// A cluster started from another file is easily mistaken for this one.
+				_, err = fmt.Fprintf(cmd.ErrOrStderr(), "computed from %s (%s); to ask a running node: --node URL\n",
+					cmp.Or(l.File, builtIn), nodes(len(view.Members)))
+			}
+			return failed(err)
 		},
 	}
 	r.flags(cmd)
@@ -66,6 +74,13 @@ Keys are taken as they are, not percent-decoded.`,
 	cmd.Flags().StringVar(&group, "group", "", "with --node: a group that may have the keys (default: its first)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+func nodes(n int) string {
+	if n == 1 {
+		return "1 node"
+	}
+	return fmt.Sprintf("%d nodes", n)
 }
 
 func place(view *peers.View, keys []string) []placement {

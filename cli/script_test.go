@@ -28,6 +28,7 @@ func TestMain(m *testing.M) {
 // TestScripts runs the stories in testdata, with the commands
 //
 //	fails CODE PATTERN ARGS…         kring ARGS ends with CODE, and says one line on stderr
+//	becomes CODE PATTERN ARGS…       the same, now or soon, with anything on stdout
 //	start NAME ARGS…                 kring ARGS says that it is ready; $NAME is its URL then
 //	signal NAME SIGNAL               TERM, INT or HUP
 //	ended NAME CODE [PATTERN]        it ends with CODE, having said something on stderr
@@ -41,7 +42,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"fails": fails, "start": start, "signal": signalProcess, "ended": ended, "says": says, "fetch": fetch,
+			"fails": fails, "becomes": becomes, "start": start, "signal": signalProcess, "ended": ended, "says": says, "fetch": fetch,
 		},
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
@@ -66,12 +67,33 @@ func fails(ts *testscript.TestScript, neg bool, args []string) {
 	match(ts, args[1], text)
 }
 
+func becomes(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: becomes CODE PATTERN ARGS…")
+	}
+	re := regexp.MustCompile(args[1])
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(patience); ; <-tick.C {
+		cmd := command(ts, args[2:])
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		code := exitCode(ts, cmd.Run())
+		if strconv.Itoa(code) == args[0] && re.MatchString(stderr.String()) {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("exit code %d, want %s; %q does not match %s", code, args[0], stderr.String(), args[1])
+		}
+	}
+}
+
 func command(ts *testscript.TestScript, args []string) *exec.Cmd {
 	cmd := exec.Command("kring", args...)
 	cmd.Dir = ts.MkAbs(".")
 	// A binary built to measure coverage would complain on stderr without.
 	cmd.Env = append(cmd.Env, "GOCOVERDIR="+ts.Getenv("WORK"))
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", "KRING_NODE_ID", "KRING_NODE_LISTEN", "KRING_CACHE_MAX_BYTES", "KRING_CACHE_MAXBYTES", "KRING_CLUSTER_SECRET", "KRING_CLUSTER_SECRET_FILE", "KRING_LOG_LEVEL", "KRING_TOKEN"} {
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "KRING_NODE_ID", "KRING_NODE_LISTEN", "KRING_LISTEN", "KRING_CACHE_MAX_BYTES", "KRING_CACHE_MAXBYTES", "KRING_CLUSTER_SECRET", "KRING_CLUSTER_SECRET_FILE", "KRING_LOG_LEVEL", "KRING_TOKEN"} {
 		if v := ts.Getenv(name); v != "" {
 			cmd.Env = append(cmd.Env, name+"="+v)
 		}

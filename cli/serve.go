@@ -74,7 +74,7 @@ func (s *server) run(parent context.Context, stdout, stderr io.Writer) error {
 		return &exitError{exitBind, err}
 	}
 	if err != nil {
-		return err // a file that the configuration names, or the like
+		return s.loaded.Locate(err) // a file that the configuration names, or the like
 	}
 	ctx, stop := untilSignal(parent, stderr)
 	defer stop()

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -42,8 +43,8 @@ func newStatus() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the cluster as one node sees it, and that node's books",
-		Long: `Asks one node for its view of the members and for its counters. Exit code 1
-when it does not answer or a member is down.`,
+		Long: `Asks one node for its view of the members, with the reason why one is down, and
+for its counters. Exit code 1 when it does not answer or a member is down.`,
 		Example: "  kring status --node http://127.0.0.1:8002",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -70,7 +71,7 @@ func (c clusterJSON) fault() error {
 	var down []string
 	for _, m := range c.Members {
 		if m.State == "down" {
-			down = append(down, m.ID)
+			down = append(down, m.ID+because(m.Reason))
 		}
 	}
 	if len(down) > 0 {
@@ -79,16 +80,24 @@ func (c clusterJSON) fault() error {
 	return nil
 }
 
+// because is a member's reason in words, or nothing.
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return " (" + reason + ")"
+}
+
 func printStatus(w io.Writer, c clusterJSON, s statsJSON) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "cluster %s, epoch %d, as %s sees it\n\n", c.Cluster, c.Epoch, c.Node)
-	fmt.Fprintln(t, "NODE\tSTATE\tSINCE\tWEIGHT\tSHARE\tURL")
+	fmt.Fprintln(t, "NODE\tSTATE\tSINCE\tWEIGHT\tSHARE\tURL\tREASON")
 	for _, m := range c.Members {
 		since := "-"
 		if !m.Since.IsZero() {
 			since = m.Since.Local().Format(time.DateTime)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%.1f%%\t%s\n", m.ID, m.State, since, m.Weight, 100*m.Share, m.URL)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%.1f%%\t%s\t%s\n", m.ID, m.State, since, m.Weight, 100*m.Share, m.URL, cmp.Or(m.Reason, "-"))
 	}
 	fmt.Fprintf(t, "\n%d gets: %d hits, %d hot, %d stale, %d joined, %d by peers, %d loads, %d refused\n",
 		s.Gets, s.Hits, s.HotHits, s.Stale, s.Joined, s.Peer, s.Loads, s.Refused)

@@ -13,9 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -45,26 +43,35 @@ type Loaded struct {
 // those of flags that AddFlags made; flags may be nil. It refuses what would
 // let strangers in, unless --insecure is given.
 func Load(file string, flags *pflag.FlagSet) (*Loaded, error) {
-	return exposed(read(file, flags, node.Config.Validate))
+	return reachable(read(file, flags, node.Config.Validate))
 }
 
 // Check is Load for those who do not serve: the file may be one that all nodes
 // share, without a node.id (see node.Config.Shared).
 func Check(file string, flags *pflag.FlagSet) (*Loaded, error) {
-	return exposed(read(file, flags, node.Config.ValidateShared))
+	return reachable(read(file, flags, node.Config.ValidateShared))
 }
 
-// Look is Check, and does not mind a node that would be open to strangers.
+// Look is Check, and minds neither a node that would be open to strangers nor
+// one that the others would not find.
 func Look(file string, flags *pflag.FlagSet) (*Loaded, error) {
 	return read(file, flags, node.Config.ValidateShared)
 }
 
-func exposed(l *Loaded, err error) (*Loaded, error) {
-	if err != nil || l.Insecure {
-		return l, err
+// reachable checks what concerns those who serve: that the others find the
+// node, and strangers do not.
+func reachable(l *Loaded, err error) (*Loaded, error) {
+	if err != nil {
+		return nil, err
+	}
+	if err := l.Config.CheckAddress(); err != nil {
+		return nil, l.Locate(err)
+	}
+	if l.Insecure {
+		return l, nil
 	}
 	if err := l.Config.Exposure(); err != nil {
-		return nil, l.locate(err)
+		return nil, l.Locate(err)
 	}
 	return l, nil
 }
@@ -87,7 +94,7 @@ func read(file string, flags *pflag.FlagSet, validate func(node.Config) error) (
 	}
 	loaded := &Loaded{Config: cfg, File: file, Sources: l.sources, Insecure: insecure(flags)}
 	if err := validate(cfg); err != nil {
-		return nil, loaded.locate(err)
+		return nil, loaded.Locate(err)
 	}
 	return loaded, nil
 }
@@ -106,8 +113,8 @@ func choose(file string) (string, error) {
 	}
 }
 
-// locate adds to a node's error where the value at fault came from.
-func (l *Loaded) locate(err error) error {
+// Locate adds to a node's error where the value at fault came from.
+func (l *Loaded) Locate(err error) error {
 	if fault, ok := errors.AsType[*node.FieldError](err); ok {
 		return located(l.source(fault.Field), err)
 	}
@@ -190,26 +197,7 @@ func (l *loader) readEnvironment() error {
 		}
 		l.secrets[f.path] = secret
 	}
-	for _, variable := range slices.Sorted(slices.Values(os.Environ())) {
-		name, value, _ := strings.Cut(variable, "=")
-		if value != "" && !known[name] && meantAsSetting(name) {
-			return fmt.Errorf("%s: unknown setting%s", name, Suggest(name, slices.Collect(maps.Keys(known))))
-		}
-	}
-	return nil
-}
-
-// meantAsSetting tells KRING_CACHE_MAXBYTES from variables that others set:
-// Kubernetes makes KRING_NODE_PORT_8001_TCP out of a Service named kring-node.
-func meantAsSetting(name string) bool {
-	for _, section := range root.fields {
-		rest, ok := strings.CutPrefix(name, section.env()+"_")
-		if !ok {
-			continue
-		}
-		return !strings.HasPrefix(rest, "SERVICE_") && rest != "PORT" && !strings.HasPrefix(rest, "PORT_")
-	}
-	return false
+	return checkVariables(os.Environ(), known)
 }
 
 // raw is what the most important source says of a setting, and which that is;

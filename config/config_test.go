@@ -171,7 +171,14 @@ func TestEnvironmentAlone(t *testing.T) {
 		"KRING_POOLS":                   "- name: p\n  endpoints: [{name: a, url: 'http://127.0.0.1:1'}]",
 		"KRING_NODE_SERVICE_HOST":       "10.0.0.1", // as Kubernetes sets them
 		"KRING_NODE_PORT_8001_TCP_ADDR": "10.0.0.1",
+		"KRING_SERVICE_HOST":            "10.0.0.1", // of a Service named kring
+		"KRING_SERVICE_PORT_HTTP":       "8001",
+		"KRING_PORT":                    "tcp://10.0.0.1:8001",
+		"KRING_PORT_8001_TCP":           "tcp://10.0.0.1:8001",
+		"KRING_PORT_8001_TCP_PROTO":     "tcp",
+		"KRING_LEADER_PORT":             "tcp://10.0.0.2:8001",
 		"KRING_BASE_PORT":               "9001", // a script's own
+		"KRING_TOKEN":                   "t",    // of the commands that ask a node
 		"KRING_CACHE_NEGATIVE_SHARE":    "5%",
 		"KRING_CLUSTER_DISCOVERY":       "", // empty is unset
 	} {

@@ -6,7 +6,12 @@ import (
 	"github.com/spf13/pflag"
 )
 
-const insecureFlag = "insecure"
+const (
+	insecureFlag = "insecure"
+	// notYet begins the help of settings whose flags only a later version has
+	// a use for: they are known, and not shown.
+	notYet = "not in this version"
+)
 
 // AddFlags adds a flag for each setting: --cache-max-bytes for
 // cache.max_bytes, and --listen for node.listen. Lists of sections are given
@@ -15,6 +20,7 @@ func AddFlags(flags *pflag.FlagSet) {
 	flags.SortFlags = false
 	for _, f := range root.leaves() {
 		flag := flags.VarPF(&text{kind: f.kind}, f.flag(), "", f.usage())
+		flag.Hidden = strings.HasPrefix(about[f.path], notYet)
 		if f.kind == kindBool {
 			flag.NoOptDefVal = "true"
 		}

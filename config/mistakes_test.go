@@ -165,6 +165,23 @@ func TestMistakesNameTheirPlace(t *testing.T) {
 		_, err := config.Load("", nil)
 		wantError(t, err, `KRING_CLUSTER_VIRTUALNODES: unknown setting; did you mean KRING_CLUSTER_VIRTUAL_NODES?`)
 	})
+	for name, want := range map[string]string{
+		"KRING_LISTEN":                  "unknown setting; did you mean KRING_NODE_LISTEN?",
+		"KRING_PORT":                    "unknown setting; did you mean KRING_NODE_LISTEN?",
+		"KRING_PEERS":                   "unknown setting; did you mean KRING_CLUSTER_PEERS?",
+		"KRING_SECRET_FILE":             "unknown setting; did you mean KRING_CLUSTER_SECRET_FILE?",
+		"KRING_MAX_BYTES":               "unknown setting; did you mean KRING_CACHE_MAX_BYTES?",
+		"KRING_CLUSTER_SERCET":          "unknown setting; did you mean KRING_CLUSTER_SECRET?",
+		"KRING_CLUSTER_SERVICE_ACCOUNT": "unknown setting",
+		"KRING_CONFIG":                  "unknown setting; the file is named by --config",
+		"KRING_ENVIRONMENT":             "unknown setting",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(name, "8001")
+			_, err := config.Load("", nil)
+			wantError(t, err, name+": "+want)
+		})
+	}
 	t.Run("an empty secret", func(t *testing.T) {
 		if err := os.WriteFile("secret", []byte("\n"), 0o600); err != nil {
 			t.Fatal(err)

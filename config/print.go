@@ -109,16 +109,25 @@ func (f *field) shown(v reflect.Value) string {
 // Print writes the configuration as YAML that Load reads back (but for the
 // masked secrets), with a comment behind each value that says where it came
 // from.
-func (l *Loaded) Print(w io.Writer) error {
-	p := &printer{loaded: l}
+func (l *Loaded) Print(w io.Writer) error { return l.print(w, false) }
+
+// PrintChanged is Print without what is at its default.
+func (l *Loaded) PrintChanged(w io.Writer) error { return l.print(w, true) }
+
+func (l *Loaded) print(w io.Writer, changed bool) error {
+	p := &printer{loaded: l, changed: changed}
 	p.section(root, "", "", reflect.ValueOf(l.Config))
+	if p.text.Len() == 0 {
+		p.line("", "# nothing but defaults", "")
+	}
 	_, err := io.WriteString(w, p.text.String())
 	return err
 }
 
 type printer struct {
-	loaded *Loaded
-	text   strings.Builder
+	loaded  *Loaded
+	changed bool // leaves out defaults
+	text    strings.Builder
 }
 
 func (p *printer) line(indent, text, source string) {
@@ -135,9 +144,9 @@ func (p *printer) section(f *field, indent, path string, v reflect.Value) {
 	for _, c := range f.fields {
 		at, value := join(path, c.name), byName[c.name]
 		switch {
+		case p.changed && c.kind != kindSection && p.loaded.Sources[at] == "":
 		case c.kind == kindSection:
-			p.line(indent, c.name+":", "")
-			p.section(c, indent+"  ", at, value)
+			p.heading(indent+c.name+":", func() { p.section(c, indent+"  ", at, value) })
 		case c.kind == kindItems && value.Len() == 0:
 			p.line(indent, c.name+": []", p.loaded.origin(at))
 		case c.kind == kindItems:
@@ -147,6 +156,18 @@ func (p *printer) section(f *field, indent, path string, v reflect.Value) {
 			p.line(indent, c.name+": "+c.shown(value), p.loaded.origin(at))
 		}
 	}
+}
+
+// heading writes a line and what comes below it; if nothing does, neither.
+func (p *printer) heading(text string, below func()) {
+	before := p.text.String()
+	p.line("", text, "")
+	start := p.text.Len()
+	if below(); p.text.Len() > start {
+		return
+	}
+	p.text.Reset()
+	p.text.WriteString(before)
 }
 
 // items writes a list; the first line of each item gets the dash.

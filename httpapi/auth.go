@@ -36,10 +36,26 @@ type bearer struct {
 // listens on loopback only.
 type authority struct{ bearers []bearer }
 
+// CheckFiles reads the files that the configuration names, and says what is
+// wrong with one as New would.
+func (a Auth) CheckFiles() error {
+	_, err := newAuthority(a, 0)
+	return err
+}
+
+// tokenField is how messages call an item of auth.tokens: by its name, if it has
+// one.
+func tokenField(i int, t Token) string {
+	if t.Name != "" {
+		return "auth.tokens[" + t.Name + "]"
+	}
+	return fmt.Sprintf("auth.tokens[%d]", i)
+}
+
 func newAuthority(cfg Auth, perSecond float64) (*authority, error) {
 	a := &authority{}
 	for i, t := range cfg.Tokens {
-		field := fmt.Sprintf("auth.tokens[%d]", i)
+		field := tokenField(i, t)
 		b := bearer{role: roles[t.Role]}
 		if b.role == roleNone {
 			return nil, fmt.Errorf("%s.role: %q is not read, write or admin", field, t.Role)
@@ -54,7 +70,7 @@ func newAuthority(cfg Auth, perSecond float64) (*authority, error) {
 		}
 		for j := range a.bearers {
 			if a.bearers[j].sum == b.sum {
-				return nil, fmt.Errorf("%s.token_file: %s: the same token as auth.tokens[%d]", field, t.TokenFile, j)
+				return nil, fmt.Errorf("%s.token_file: %s: the same token as that of %s", field, t.TokenFile, tokenField(j, cfg.Tokens[j]))
 			}
 		}
 		for _, g := range t.Groups {
@@ -83,7 +99,12 @@ func tokenSum(line string) (sum [sha256.Size]byte, err error) {
 		}
 		return [sha256.Size]byte(b), nil
 	}
-	if line == "" || strings.ContainsAny(line, " \t\r\n") {
+	if strings.Contains(line, "\n") {
+		// The two lines of `kring token` are for two parties.
+		return sum, fmt.Errorf("wants one line, but has %d; of what kring token prints, the client keeps the first line and this file has the last, sha256:…",
+			1+strings.Count(line, "\n"))
+	}
+	if line == "" || strings.ContainsAny(line, " \t\r") {
 		return sum, fmt.Errorf("wants one line, the token, without spaces")
 	}
 	return sha256.Sum256([]byte(line)), nil

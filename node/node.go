@@ -64,8 +64,17 @@ type stop struct {
 }
 
 // New checks the configuration, binds the listener and builds the node. It
-// serves nobody before Run; whoever does not call Run calls Stop.
-func New(cfg Config, o Options) (_ *Node, err error) {
+// serves nobody before Run; whoever does not call Run calls Stop. A setting
+// that cannot be, or whose file cannot, is a *FieldError.
+func New(cfg Config, o Options) (*Node, error) {
+	n, err := build(cfg, o)
+	if errors.Is(err, ErrBind) {
+		return nil, err // the setting may be right another time
+	}
+	return n, asField(err)
+}
+
+func build(cfg Config, o Options) (_ *Node, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -219,7 +228,7 @@ func (n *Node) buildOrigins(cfg Config, o Options) ([]*balance.Pool, cache.Loade
 
 // dialRedis makes the Redis that pools share their state through, if any does.
 func (n *Node) dialRedis(cfg Config, o Options) (*balance.Redis, error) {
-	if !slices.ContainsFunc(cfg.Pools, func(p PoolConfig) bool { return p.State == "redis" }) {
+	if !cfg.sharesState() {
 		return nil, nil
 	}
 	r, err := balance.DialRedis(cfg.Redis, o.Dial)

@@ -63,6 +63,11 @@ func (c Config) validateSharedCluster() error {
 	return err
 }
 
+// validateOwnCluster is validateCluster for a node that is to serve.
+func (c Config) validateOwnCluster() error {
+	return firstOf(c.validateCluster(), c.CheckAddress())
+}
+
 func (c Config) validateCluster() error {
 	if w, v := c.Cluster.Weight, c.Cluster.VirtualNodes; w > 0 && v > maxPoints/w {
 		return check(false, "cluster.weight", "%d times cluster.virtual_nodes, %d, are more than %d points", w, v, maxPoints)

@@ -45,10 +45,10 @@ func check(ok bool, field, format string, args ...any) error {
 
 // Validate reports a setting that cannot work, alone or with others; the error
 // is a *FieldError.
-func (c Config) Validate() error { return c.validate(c.validateCluster) }
+func (c Config) Validate() error { return c.validate(c.validateOwnCluster) }
 
 // ValidateShared is Validate for those who only look at a configuration: it may
-// be Shared.
+// be Shared, and CheckAddress is theirs to call.
 func (c Config) ValidateShared() error { return c.validate(c.validateSharedCluster) }
 
 func (c Config) validate(cluster func() error) error {

@@ -50,6 +50,16 @@ func (c *Config) Validate(pool string) error {
 	return nil
 }
 
+// CheckFiles reads the files that the settings of the pool of this name refer
+// to, and says what is wrong with one as New would.
+func (c *Config) CheckFiles(pool string) error {
+	if _, err := c.readHeader(pool, ""); err != nil {
+		return err
+	}
+	_, err := c.readCA(pool)
+	return err
+}
+
 // ownHeaders would break the exchange, or make answers depend on what is not
 // in the key.
 var ownHeaders = map[string]bool{

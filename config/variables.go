@@ -1,0 +1,57 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+const prefix = "KRING_"
+
+// variables are no settings, but known: to the commands that ask a node, and to
+// the scripts.
+var variables = []string{"KRING_TOKEN", "KRING_BASE_PORT"}
+
+// service matches what Kubernetes and Docker make of a Service or link whose
+// name is kring or begins with it: KRING_SERVICE_HOST, KRING_NODE_PORT_8001_TCP.
+var service = regexp.MustCompile(`^KRING(_.+)?_(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
+
+// checkVariables refuses variables that are named as a setting's would be, and
+// are none's: whoever set one believes that it does something. Empty ones are
+// unset.
+func checkVariables(environment []string, known map[string]bool) error {
+	for _, variable := range slices.Sorted(slices.Values(environment)) {
+		name, value, _ := strings.Cut(variable, "=")
+		switch {
+		case value == "" || known[name] || !strings.HasPrefix(name, prefix) || slices.Contains(variables, name):
+		case service.MatchString(name) || strings.HasSuffix(name, "_PORT") && strings.Contains(value, "://"):
+		case name == prefix+"CONFIG" || name == prefix+"CONFIG_FILE":
+			return fmt.Errorf("%s: unknown setting; the file is named by --config", name)
+		default:
+			return fmt.Errorf("%s: unknown setting%s", name, meantVariable(name, slices.Sorted(maps.Keys(known))))
+		}
+	}
+	return nil
+}
+
+// meantVariable is Suggest, but prefers names in which only the section is
+// missing: KRING_LISTEN is KRING_NODE_LISTEN.
+func meantVariable(name string, known []string) string {
+	end := strings.TrimPrefix(name, prefix)
+	if end == "PORT" || end == "ADDR" || end == "ADDRESS" {
+		end = "LISTEN" // as most programs call it
+	}
+	var meant []string
+	for _, k := range known {
+		section, ok := strings.CutSuffix(strings.TrimPrefix(k, prefix), "_"+end)
+		if ok && !strings.Contains(section, "_") {
+			meant = append(meant, k)
+		}
+	}
+	if len(meant) == 1 {
+		return "; did you mean " + meant[0] + "?"
+	}
+	return Suggest(name, known)
+}

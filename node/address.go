@@ -1,0 +1,61 @@
+package node
+
+import (
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+
+	"kring/peers"
+)
+
+// CheckAddress refuses a node that listens elsewhere than the others will call
+// it: they go by the URL in cluster.peers. Where the two are meant to differ, as
+// behind a mapped port, node.advertise says so. A configuration that is Shared
+// is of no node, and nothing is wrong with it.
+func (c Config) CheckAddress() error {
+	if c.Node.Advertise != "" || len(c.Cluster.Peers) == 0 || c.Shared() {
+		return nil
+	}
+	view, err := c.ownRing()
+	if err != nil {
+		return err
+	}
+	id, err := nodeID(c.Node)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(view.Members, func(m peers.ViewMember) bool { return m.ID == id })
+	if i < 0 {
+		return nil // cluster.peers has been refused for that already
+	}
+	there := view.Members[i].URL
+	return check(listensAt(c.Node.Listen, there), "node.listen",
+		"%q is not what cluster.peers tells the others about %s (%s); set node.advertise if that is meant", c.Node.Listen, id, there)
+}
+
+// listensAt reports whether who listens on an address can be reached at a URL,
+// as far as that can be told without resolving names.
+func listensAt(address, there string) bool {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	u, err := url.Parse(there)
+	if err != nil || u.Port() != strings.TrimLeft(port, "0") {
+		return false
+	}
+	ip, other := addressOf(host), addressOf(u.Hostname())
+	return host == "" || ip == nil || other == nil || ip.IsUnspecified() || ip.Equal(other) ||
+		// All of 127.0.0.0/8 is this machine, and so is ::1.
+		strings.EqualFold(u.Hostname(), "localhost") && ip.IsLoopback() || strings.EqualFold(host, "localhost") && other.IsLoopback()
+}
+
+// addressOf is the address that a host is; nil if it is a name that would have
+// to be resolved.
+func addressOf(host string) net.IP {
+	if strings.EqualFold(host, "localhost") {
+		return net.IPv4(127, 0, 0, 1)
+	}
+	return net.ParseIP(host)
+}
