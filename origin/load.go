@@ -88,8 +88,11 @@ func (o *Origin) try(ctx context.Context, pick balance.Pick, target string, l *c
 	loaded, fail = o.ask(ctx, pick.Endpoint, target, l)
 	if fail == nil {
 		outcome = balance.Success
-	} else {
-		outcome = fail.outcome
+		return loaded, nil
+	}
+	outcome = fail.outcome
+	if !errors.Is(ctx.Err(), context.Canceled) {
+		o.failed.say(ctx, pick.Endpoint.Name, fail.err)
 	}
 	return loaded, fail
 }

@@ -35,6 +35,7 @@ type Origin struct {
 	slots   chan struct{} // one for each load under way
 	budget  *budget
 	log     *slog.Logger
+	failed  *failures
 }
 
 // New makes an origin, and starts the probes of its pool if it has any; the
@@ -69,7 +70,7 @@ func New(o Options) (*Origin, error) {
 		o.Dial = new(net.Dialer).DialContext
 	}
 	origin := &Origin{
-		pool: o.Pool, header: head, maxBody: cfg.MaxBodyBytes, log: o.Log,
+		pool: o.Pool, header: head, maxBody: cfg.MaxBodyBytes, log: o.Log, failed: newFailures(o.Log, o.Pool.Name()),
 		slots:  make(chan struct{}, cfg.MaxLoads),
 		budget: newBudget(cfg.RetryBudget),
 		client: &client{dial: o.Dial, tls: secure, most: cfg.MaxLoads, idle: map[string][]*conn{}},
@@ -138,6 +139,8 @@ func (g *Group) CheckKey(key string) error { return g.path.check(key) }
 //   - ErrOriginFailed: refused, closed, 5xx, any other status;
 //   - ErrOriginBadAnswer: an answer that is not whole, too long or unasked for;
 //   - ErrOriginTimeout.
+//
+// The cause of a failed try is logged, at most once a minute for each endpoint.
 func (g *Group) Load(ctx context.Context, l *cache.Load) (cache.Loaded, error) {
 	if err := g.CheckKey(l.Key.Key); err != nil {
 		return cache.Loaded{}, err
