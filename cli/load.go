@@ -41,8 +41,9 @@ loop).
 
 --verify checks that each body is whole and its key's, which the documents of
 'kring origin' prove, and that no write is undone. A failed try that another node
-answers is a retry, not an error. Ctrl-C ends the run with its report. The exit
-code is 1 if any request failed, any body was wrong or the books do not balance.
+answers is a retry, not an error; an unknown group or a refused token ends the
+run. Ctrl-C ends the run with its report. The exit code is 1 if any request
+failed, any body was wrong or the books do not balance.
 
 --scenario rehearses what a cache exists to stop, against a cluster whose origin
 is --origin, 'kring origin', which it tells how to behave: avalanche (many keys
@@ -79,7 +80,7 @@ are told. --count is the number of keys, or of clients for stampede; --rate and
 	flags.Uint64Var(&f.cfg.Seed, "seed", 0, "makes the choice of keys repeatable; 0: another one each time")
 	flags.BoolVar(&f.asJSON, "json", false, "print the result as JSON")
 	flags.StringVar(&f.scenario, "scenario", "", "play `NAME` instead: "+strings.Join(loadgen.Scenarios(), ", "))
-	flags.StringVar(&f.report, "report", "", "write a page with plots to `FILE`.html")
+	flags.StringVar(&f.report, "report", "", "write a page (HTML) with plots to `FILE`")
 	return cmd
 }
 
@@ -118,7 +119,7 @@ func (f *loadFlags) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return errors.Join(failed(err), report.discard())
 	}
-	return errors.Join(f.print(cmd.OutOrStdout(), result), failed(report.write(result)), failed(result.Err()))
+	return errors.Join(f.print(cmd.OutOrStdout(), result), failed(report.write(result, errOut)), failed(result.Err()))
 }
 
 // play plays a scenario in place of a load.
@@ -177,11 +178,15 @@ func createReport(name string) (*reportFile, error) {
 	return &reportFile{file}, nil
 }
 
-func (r *reportFile) write(result *loadgen.Result) error {
+func (r *reportFile) write(result *loadgen.Result, stderr io.Writer) error {
 	if r == nil {
 		return nil
 	}
-	return errors.Join(result.WriteHTML(r.file), r.file.Close())
+	if err := errors.Join(result.WriteHTML(r.file), r.file.Close()); err != nil {
+		return fmt.Errorf("--report: %w", err)
+	}
+	_, err := fmt.Fprintf(stderr, "report written to %s\n", r.file.Name())
+	return err
 }
 
 // discard removes the file of a run that did not take place.

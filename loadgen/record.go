@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -40,6 +41,8 @@ type sample struct {
 	detail  string // of the failure, or of what is wrong
 	wrong   string // what the verification found; "" if nothing
 	checked bool   // by the verification
+	// hopeless is a failure that every other request would meet, too.
+	hopeless error
 }
 
 // tally is the sum of samples.
@@ -52,6 +55,8 @@ type tally struct {
 	nodes      map[string]int64
 	owners     map[string]int64
 	missing    int64
+	found      int64 // reads that got a value
+	waited     int64 // of these, those that waited for a load, their own or another's
 	bytes      int64
 	checked    int64
 	failures   map[string]int64
@@ -88,6 +93,12 @@ func (t *tally) add(s *sample) {
 			t.marked[s.from.marked]++
 		}
 		t.bytes += int64(s.bytes)
+		if !s.missing {
+			t.found++
+			if s.from.waited() {
+				t.waited++
+			}
+		}
 	}
 	if s.missing {
 		t.missing++
@@ -102,14 +113,21 @@ func (t *tally) add(s *sample) {
 }
 
 func (t *tally) text(class, detail string) {
-	if len(t.texts) < maxSamples {
-		t.texts = append(t.texts, class+": "+detail)
+	t.sample(class + ": " + detail)
+}
+
+// sample keeps a text that is not there yet.
+func (t *tally) sample(text string) {
+	if len(t.texts) < maxSamples && !slices.Contains(t.texts, text) {
+		t.texts = append(t.texts, text)
 	}
 }
 
 func (t *tally) merge(o *tally) {
 	t.requests += o.requests
 	t.missing += o.missing
+	t.found += o.found
+	t.waited += o.waited
 	t.bytes += o.bytes
 	t.checked += o.checked
 	for i := range t.operations {
@@ -125,9 +143,7 @@ func (t *tally) merge(o *tally) {
 		addAll(m.to, m.from)
 	}
 	for _, text := range o.texts {
-		if len(t.texts) < maxSamples {
-			t.texts = append(t.texts, text)
-		}
+		t.sample(text)
 	}
 }
 

@@ -27,8 +27,9 @@ type Result struct {
 	// OriginLoads is what the origin saw during the run; nil if nobody asked it.
 	OriginLoads *int64 `json:"origin_loads"`
 
-	// HitRatio is the share of the answered reads that waited for no load,
-	// neither their own nor another's; nil without reads.
+	// HitRatio is the share of the reads answered with a value that waited for
+	// no load, neither their own nor another's; nil without such reads. That a
+	// key is not there is not what a cache is for: NotFound counts those.
 	HitRatio *float64 `json:"hit_ratio"`
 	Gets     int64    `json:"gets"`
 	Puts     int64    `json:"puts"`
@@ -127,15 +128,8 @@ func (r *run) result(counters client.Counters) *Result {
 			res.Behind[name] = n
 		}
 	}
-	var answered, waited int64
-	for s := range sources {
-		answered += t.entry[s]
-		if s == fromLoad || s == fromJoined {
-			waited += t.entry[s] + t.behind[s]
-		}
-	}
-	if answered > 0 {
-		ratio := float64(answered-waited) / float64(answered)
+	if t.found > 0 {
+		ratio := float64(t.found-t.waited) / float64(t.found)
 		res.HitRatio = &ratio
 	}
 	if r.cfg.Rate > 0 && !r.stopped && r.cfg.Duration > 0 {

@@ -166,7 +166,12 @@ func (r *run) load(ctx context.Context, target cluster) (err error) {
 	close(ended)
 	watch.Wait()
 	r.stopped = ctx.Err() != nil
-	return errors.Join(errs...)
+	for _, err := range errs {
+		if err != nil {
+			return err // what ended the run; the others' are the same
+		}
+	}
+	return nil
 }
 
 // watch draws the timeline, and shows the progress, until ended is closed.

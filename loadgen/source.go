@@ -32,6 +32,15 @@ type provenance struct {
 	marked string
 }
 
+// waited reports whether a load was waited for, here or behind the entry node.
+func (p provenance) waited() bool {
+	from := p.entry
+	if from == fromPeer {
+		from = p.behind
+	}
+	return from == fromLoad || from == fromJoined
+}
+
 func provenanceOf(header string) provenance {
 	chain := client.ParseCacheStatus(header)
 	if len(chain) == 0 {

@@ -53,10 +53,10 @@ func (r *Result) rows() []row {
 		add("behind peer", "%s", counts(r.Behind))
 	}
 	if r.HitRatio != nil {
-		add("hit ratio", "%.2f %% waited for no load", 100**r.HitRatio)
+		add("hit ratio", "%.2f %% of the values waited for no load", 100**r.HitRatio)
 	}
 	if r.NotFound > 0 {
-		add("not found", "%d", r.NotFound)
+		add("not found", "%d of %d reads, not in the hit ratio", r.NotFound, r.Gets)
 	}
 	if len(r.Marked) > 0 {
 		add("marked", "%s", counts(r.Marked))

@@ -55,6 +55,9 @@ func (w *worker) run(ctx context.Context) error {
 		if ctx.Err() != nil && s.failure != "" {
 			return nil
 		}
+		if s.hopeless != nil {
+			return s.hopeless
+		}
 		if err := w.record(w.id, &s); err != nil {
 			return err
 		}
@@ -164,9 +167,25 @@ func (s *sample) answer(m *client.Meta) {
 	s.from = provenanceOf(m.CacheStatus)
 }
 
+// hopeless are the errors that end a run, with the flags to blame: nothing that
+// it would go on to measure means anything.
+var hopeless = []struct {
+	err  error
+	flag string
+}{
+	{client.ErrUnknownGroup, "--group"},
+	{client.ErrBadGroup, "--group"},
+	{client.ErrUnauthorized, "--token-file"},
+}
+
 // fail notes an error, by its code or else its kind.
 func (s *sample) fail(err error) {
 	s.detail = err.Error()
+	for _, h := range hopeless {
+		if errors.Is(err, h.err) {
+			s.hopeless = fmt.Errorf("%s: %w", h.flag, err)
+		}
+	}
 	var e *client.Error
 	switch {
 	case errors.As(err, &e):
