@@ -278,6 +278,22 @@ name_of() {
 	fi
 }
 
+# abandon takes back what up has done, but for the logs of what it started.
+# Whoever was to read what is said may be gone, and must not be waited for.
+abandon() {
+	local code=$?
+	trap - EXIT
+	trap '' HUP INT PIPE TERM
+	if [[ -e $state/nodes ]]; then
+		# shellcheck disable=SC2046 # names are single words
+		stop $(names)
+	fi
+	forget
+	rmdir "$state" 2>/dev/null || true # if there are no logs, or other clusters
+	rmdir "$root/.kring" 2>/dev/null || true
+	exit $((code ? code : 1))
+}
+
 up() {
 	local n=${1:-3} i name port
 	if ! [[ $n =~ ^[1-9][0-9]{0,2}$ ]] || ((n > max_nodes)); then
@@ -300,20 +316,21 @@ up() {
 	done
 	if port_in_use "$origin_port"; then fail "port $origin_port, for the origin, is in use; free it or set KRING_BASE_PORT"; fi
 
-	mkdir -p "$state"
 	say "building"
+	# Whatever ends this early takes the processes with it.
+	trap abandon EXIT
+	trap 'exit 130' HUP INT PIPE TERM
+	mkdir -p "$state"
 	"$root/scripts/build.sh" "$bin" </dev/null || fail "the build failed"
 	write_config "$n"
 
-	# Whatever ends this early takes the processes with it.
-	trap 'trap - EXIT INT TERM; stop $(names); forget; exit 1' EXIT INT TERM
 	for name in $(names); do start "$name"; done
 	# shellcheck disable=SC2046 # names are single words
 	if ! wait_ready $(names); then
 		echo "cluster.sh: stopped the others; the logs are in $state" >&2
 		exit 1 # by the trap
 	fi
-	trap - EXIT INT TERM
+	trap - EXIT HUP INT PIPE TERM
 	if ((n == 1)); then say "1 node and the origin are ready"; else say "$n nodes and the origin are ready"; fi
 	status
 }
@@ -409,10 +426,11 @@ main() {
 		usage
 		return
 		;;
-	*)
+	"")
 		usage >&2
 		exit 2
 		;;
+	*) wrong "\"$command\" is not a command: up, down, status, kill, pause, resume, restart, add or logs; scripts/cluster.sh help says more" ;;
 	esac
 	local most=1
 	case $command in down | status | add) most=0 ;; esac

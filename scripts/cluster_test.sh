@@ -55,7 +55,7 @@ living() {
 run
 prove "no command: usage, exit code 2" "$code" 2 "$err" "usage: *"
 run frobnicate
-prove "an unknown command: exit code 2" "$code" 2
+prove "an unknown command: one line that names it, exit code 2" "$code" 2 "$err" '*"frobnicate"*' "$(lines "$err")" 1
 run up 0
 prove "up 0: one line that names the value" "$code" 2 "$err" '*"0"*' "$(lines "$err")" 1
 run kill 1 2
@@ -71,6 +71,29 @@ prove "down of nothing is no error" "$code" 0 "$out" "*nothing is running*"
 KRING_CACHE_MAX_BYTES=12XB run up
 prove "nodes that cannot start: exit code 1 and the node's own line" "$code" 1 "$err" "*kring-*did not start:*12XB*"
 prove "and the others are stopped" "$(yes port_in_use $((base + 99)))" no "$(yes test -e "$state/nodes")" no
+
+# A build that is interrupted: a go that takes for ever, in a session whose
+# processes all get the signal, as those of a terminal that goes away do.
+mkdir "$work/slow"
+printf '#!/bin/sh\ntouch "%s/building"\nexec sleep 300\n' "$work" >"$work/slow/go"
+chmod +x "$work/slow/go"
+PATH="$work/slow:$PATH" setsid "$copy/scripts/cluster.sh" up >"$work/up0" 2>&1 &
+first=$!
+until [[ -e $work/building ]]; do sleep 0.05; done
+kill -HUP -- "-$first"
+code=0
+wait "$first" || code=$?
+prove "an interrupted build leaves nothing" "$code" 130 "$(yes test -e "$copy/.kring")" no
+
+# Interrupted while the nodes start: they are stopped.
+setsid "$copy/scripts/cluster.sh" up >"$work/up0" 2>&1 &
+first=$!
+until port_in_use $((base + 99)); do sleep 0.05; done
+kill -HUP "$first"
+code=0
+wait "$first" || code=$?
+prove "an interrupted start stops what it has started" "$code" 130 \
+	"$(yes port_in_use $((base + 99)))$(yes port_in_use "$base")" nono "$(yes test -e "$state/nodes")" no
 
 timeout 300 "$copy/scripts/cluster.sh" up >"$work/up1" 2>&1 &
 first=$!
@@ -143,5 +166,19 @@ echo 1 >"$state/nodes"
 echo "$stranger" >"$state/kring-1.pid"
 run down
 prove "a pid that has become somebody else's is left alone" "$code" 0 "$(living "$stranger")" 1
+kill "$stranger"
+wait "$stranger" || true
+stranger=
+
+# A reader that has seen enough: the demo stops what it has started.
+timeout 300 "$copy/scripts/demo.sh" 2>"$work/err" | head -n 5 >"$work/shown" || true
+prove "demo.sh | head: nothing is left behind" "$(wc -l <"$work/shown")" 5 "$(yes test -e "$copy/.kring")" no \
+	"$(yes port_in_use "$base")$(yes port_in_use $((base + 99)))" nono
+code=0
+"$copy/scripts/demo.sh" --help >"$work/shown" || code=$?
+prove "demo.sh --help: how to use it, and nothing else" "$code" 0 "$(head -n 1 "$work/shown")" "usage: scripts/demo.sh"
+code=0
+"$copy/scripts/demo.sh" --fast 2>"$work/err" || code=$?
+prove "demo.sh with an argument: one line that names it" "$code" 2 "$(<"$work/err")" '*"--fast"*' "$(wc -l <"$work/err")" 1
 
 verdict

@@ -12,6 +12,25 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 source "$root/scripts/need.sh"
 # shellcheck source=scripts/prove.sh
 source "$root/scripts/prove.sh"
+
+case ${1:-} in
+"") ;;
+-h | --help)
+	cat <<'USAGE'
+usage: scripts/demo.sh
+
+Builds Kring, starts three nodes and a slow origin, shows with curl what the
+cache does and checks each thing shown (PASS or FAIL), kills a node and goes on,
+and cleans up. Takes about half a minute, and the ports of scripts/cluster.sh
+(8001…, 8100; KRING_BASE_PORT=9001: 9001…, 9100) or the next free ones.
+USAGE
+	exit
+	;;
+*)
+	echo "demo.sh: \"$1\" is not an argument; there is only --help" >&2
+	exit 2
+	;;
+esac
 need go git curl jq flock setsid
 
 nodes=(1 2 3)
@@ -21,16 +40,20 @@ started=
 # shellcheck disable=SC2329 # called by the trap
 clean_up() {
 	local status=$?
-	trap - EXIT INT TERM
+	trap - EXIT
+	# Whoever read this may have gone (demo.sh | head): a line that nobody takes
+	# must not end the clean-up.
+	trap '' HUP INT PIPE TERM
 	if [[ $started ]]; then
-		if ((status || failures)); then tail -n 5 "$state"/*.log || true; fi
-		cluster down || status=1
+		if ((status || failures)); then tail -n 5 "$state"/*.log 2>/dev/null || true; fi
+		cluster down >"$work/down" 2>&1 || status=1
+		cat "$work/down" 2>/dev/null || true
 	fi
 	rm -rf "$work"
 	exit "$status"
 }
 trap clean_up EXIT
-trap 'exit 130' INT TERM
+trap 'exit 130' HUP INT PIPE TERM
 
 cluster() { "$root/scripts/cluster.sh" "$@"; }
 
@@ -114,8 +137,8 @@ choose_ports 8001
 state=$root/.kring
 if ((KRING_BASE_PORT != 8001)); then state=$root/.kring/port-$KRING_BASE_PORT; fi
 origin=http://127.0.0.1:$((KRING_BASE_PORT + 99))
+started=yes # before: an up that is cut short may have begun
 cluster up 3
-started=yes
 
 echo
 echo "One cluster: every node sees the same members"
