@@ -49,6 +49,7 @@ type assignments struct {
 type assigned struct {
 	id      string
 	pick    Pick
+	leased  bool // in Redis, under the same name
 	expires time.Time
 }
 
@@ -66,8 +67,9 @@ func (p *Pool) Assign(ctx context.Context) (Assignment, error) {
 	if err != nil {
 		return Assignment{}, err
 	}
-	id := pick.choice.token
-	if id == "" {
+	id := pick.lease.token
+	leased := id != ""
+	if !leased {
 		id = rand.Text()
 	} else {
 		p.shared.letGo(id) // its owner renews it, or nobody
@@ -77,7 +79,7 @@ func (p *Pool) Assign(ctx context.Context) (Assignment, error) {
 	if a.byID == nil {
 		a.byID = make(map[string]*list.Element)
 	}
-	a.byID[id] = a.order.PushBack(&assigned{id, pick, time.Now().Add(p.cfg.Lease)})
+	a.byID[id] = a.order.PushBack(&assigned{id, pick, leased, time.Now().Add(p.cfg.Lease)})
 	a.noteLocked()
 	return Assignment{ID: id, Endpoint: pick.Endpoint, ExpiresIn: p.cfg.Lease}, nil
 }
@@ -91,7 +93,7 @@ func (p *Pool) Renew(ctx context.Context, id string) (time.Duration, error) {
 	e := a.byID[id]
 	remote := p.shared != nil && p.shared.leases()
 	if e != nil {
-		remote = e.Value.(*assigned).pick.choice.token != ""
+		remote = e.Value.(*assigned).leased
 	}
 	a.mu.Unlock()
 	if remote {
@@ -157,7 +159,7 @@ func (p *Pool) lapse() {
 	if int64(now.Sub(a.begun)) < next {
 		return
 	}
-	var gone []Pick
+	var gone []*assigned
 	a.mu.Lock()
 	for e := a.order.Front(); e != nil && len(gone) < maxSwept; e = a.order.Front() {
 		one := e.Value.(*assigned)
@@ -165,14 +167,14 @@ func (p *Pool) lapse() {
 			break
 		}
 		a.dropLocked(e)
-		gone = append(gone, one.pick)
+		gone = append(gone, one)
 	}
 	a.mu.Unlock()
-	for _, pick := range gone {
-		if pick.choice.token != "" {
-			pick.end(Cancelled)
+	for _, one := range gone {
+		if one.leased {
+			one.pick.end(Cancelled)
 		} else {
-			pick.Done(Cancelled)
+			one.pick.Done(Cancelled)
 		}
 	}
 }

@@ -61,4 +61,7 @@ type tally struct {
 	score atomic.Int64 // of leastAssigned
 	held  atomic.Int64 // of leastInFlight
 	turn  int64        // of leastInFlight
+
+	// Two tallies must not share a line of the cores' caches.
+	_ [88]byte
 }

@@ -22,18 +22,22 @@ const (
 type Pick struct {
 	Endpoint Endpoint
 
-	pool   *Pool
-	choice choice
-	lease  *lease
-	seq    uint64
-	epoch  uint64
-	trial  bool
+	pool  *Pool
+	m     *member
+	lease *lease
+	seq   uint64
+	epoch uint64
+	trial bool
 }
 
 // lease makes the first Done of a pick the only one. It outlives its pick and
 // serves others after it; seq tells them apart, so that picking allocates
 // nothing.
-type lease struct{ seq atomic.Uint64 }
+type lease struct {
+	seq atomic.Uint64
+	// token is that of the policy's choice. It belongs to whoever moves seq on.
+	token string
+}
 
 var leases = sync.Pool{New: func() any { return new(lease) }}
 
@@ -41,25 +45,27 @@ func newPick(p *Pool, c choice, epoch uint64, trial bool) Pick {
 	c.m.assigned.Add(1)
 	c.m.inFlight.Add(1)
 	l := leases.Get().(*lease)
-	return Pick{Endpoint: c.m.endpoint, pool: p, choice: c, lease: l, seq: l.seq.Load(), epoch: epoch, trial: trial}
+	l.token = c.token
+	return Pick{Endpoint: c.m.endpoint, pool: p, m: c.m, lease: l, seq: l.seq.Load(), epoch: epoch, trial: trial}
 }
 
 // Done says how the request ended. Only the first call counts, whichever copy
 // it is made on; on a zero Pick it does nothing. Where the pool's state is
 // shared, it takes as long as telling the others does.
 func (p Pick) Done(o Outcome) {
-	if p.end(o) {
-		p.pool.policy.release(p.choice)
+	if token, first := p.end(o); first && p.pool.releases {
+		p.pool.policy.release(choice{m: p.m, token: token})
 	}
 }
 
-// end is Done but for what the policy has to be told.
-func (p Pick) end(o Outcome) bool {
+// end is Done but for what the policy has to be told: that the choice is over.
+func (p *Pick) end(o Outcome) (token string, first bool) {
 	if p.lease == nil || !p.lease.seq.CompareAndSwap(p.seq, p.seq+1) {
-		return false
+		return "", false
 	}
+	token = p.lease.token
 	leases.Put(p.lease)
-	p.choice.m.inFlight.Add(-1)
-	p.pool.observe(p.choice.m, p.epoch, p.trial, o)
-	return true
+	p.m.inFlight.Add(-1)
+	p.pool.observe(p.m, p.epoch, p.trial, o)
+	return token, true
 }

@@ -31,10 +31,11 @@ type Options struct {
 
 // Pool is a set of endpoints and the policy that picks among them.
 type Pool struct {
-	cfg     Config
-	policy  policy
-	log     *slog.Logger
-	allowed []string
+	cfg      Config
+	policy   policy
+	releases bool // the policy wants to know when a choice is over
+	log      *slog.Logger
+	allowed  []string
 
 	// set is what may be picked now. It is swapped whole, so that a pick takes
 	// no lock but its policy's.
@@ -90,6 +91,7 @@ func Open(cfg Config, o Options) (*Pool, error) {
 	} else {
 		p.policy = policies[cfg.Policy]()
 	}
+	p.releases = cfg.Policy == "least_in_flight"
 	p.mu.Lock()
 	p.changedLocked(time.Now())
 	p.mu.Unlock()
@@ -115,10 +117,15 @@ func (p *Pool) PickOther(ctx context.Context, than string) (Pick, error) {
 }
 
 func (p *Pool) pick(ctx context.Context, not string) (Pick, error) {
-	p.lapse()
+	if p.assignments.next.Load() != 0 {
+		p.lapse()
+	}
 	heldBack := ""
 	for {
-		s := p.pickable().without(not, heldBack)
+		s := p.pickable()
+		if not != "" || heldBack != "" {
+			s = s.without(not, heldBack)
+		}
 		if len(s.seats) == 0 && heldBack != "" {
 			heldBack = "" // the others have left meanwhile
 			continue
@@ -127,10 +134,10 @@ func (p *Pool) pick(ctx context.Context, not string) (Pick, error) {
 			return Pick{}, ErrNoEligible
 		}
 		c, err := p.policy.pick(ctx, s)
-		if errors.Is(err, errOutdated) {
-			continue // members or weights have just changed
-		}
 		if err != nil {
+			if errors.Is(err, errOutdated) {
+				continue // members or weights have just changed
+			}
 			return Pick{}, fmt.Errorf("pick from pool %s: %w", p.cfg.Name, err)
 		}
 		if s.ramps && heldBack == "" && len(s.seats) > 1 && p.holdsBack(c.m) {

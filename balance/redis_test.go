@@ -273,3 +273,56 @@ func (s *server) clientAs(t testing.TB, user string) *redis.Client {
 	})
 	return c
 }
+
+// BenchmarkSharedPick compares picks with the least that a shared pick can be:
+// EVALSHA of a script of two commands, over the same connections.
+func BenchmarkSharedPick(b *testing.B) {
+	s := commonRedis(b)
+	names := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}
+	b.Run("bare_evalsha", func(b *testing.B) {
+		c := redis.NewClient(&redis.Options{Addr: s.addr, Protocol: 2, DisableIdentity: true, MaxRetries: -1, PoolSize: 32, ContextTimeoutEnabled: true})
+		defer c.Close()
+		const key = "bare{}"
+		for _, name := range names {
+			do(b, c, "ZADD", key, 0, name)
+		}
+		script := redis.NewScript(`local m = redis.call('ZRANGE', KEYS[1], 0, 0)[1]
+redis.call('ZINCRBY', KEYS[1], 1, m)
+return m`)
+		if err := script.Load(b.Context(), c).Err(); err != nil {
+			b.Fatal(err)
+		}
+		parallel(b, func(ctx context.Context) error {
+			return c.EvalSha(ctx, script.Hash(), []string{key}).Err()
+		})
+	})
+	for _, policy := range []string{"least_assigned", "least_in_flight"} {
+		b.Run(policy, func(b *testing.B) {
+			p := openPool(b, named(policy, names...), dialRedis(b, redisConfig(s.addr)))
+			parallel(b, func(ctx context.Context) error {
+				got, err := p.Pick(ctx)
+				got.Done(balance.Success)
+				return err
+			})
+			if n := p.Status().LocalPicks; n != 0 {
+				b.Errorf("%d local picks", n)
+			}
+		})
+	}
+}
+
+// parallel runs f from 8 goroutines for each core.
+func parallel(b *testing.B, f func(ctx context.Context) error) {
+	b.SetParallelism(8)
+	b.ReportAllocs()
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if err := f(b.Context()); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+	b.StopTimer()
+}
