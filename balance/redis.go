@@ -70,12 +70,18 @@ func (c *RedisConfig) Validate() error {
 	return nil
 }
 
+// Connections is how many may be open to Redis at once.
+func (c *RedisConfig) Connections() int { return maxConnections * len(c.addresses()) }
+
 func (c *RedisConfig) addresses() []string {
 	if c.Address != "" {
 		return append([]string{c.Address}, c.Addresses...)
 	}
 	return c.Addresses
 }
+
+// maxConnections are those to one server.
+const maxConnections = 32
 
 // Redis is a connection pool that the balance pools of a process share.
 type Redis struct {
@@ -118,7 +124,7 @@ func DialRedis(cfg RedisConfig, dial func(ctx context.Context, network, address 
 		Username: cfg.Username, Password: password, DB: cfg.DB, Protocol: 2,
 		Dialer: dial, DialTimeout: cfg.Timeout,
 		ReadTimeout: cfg.Timeout, WriteTimeout: cfg.Timeout,
-		PoolTimeout: cfg.Timeout, PoolSize: 32, ContextTimeoutEnabled: true,
+		PoolTimeout: cfg.Timeout, PoolSize: maxConnections, ContextTimeoutEnabled: true,
 		// A script whose answer was lost may have run: it is never sent twice.
 		MaxRetries: -1, DialerRetries: 1, DisableIdentity: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},

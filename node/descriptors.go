@@ -28,7 +28,7 @@ const (
 // that these take away neither the links between nodes nor, altogether, the
 // loads: those get a third at most, because idle clients can be made to go.
 func (c Config) connectionsWithin(descriptors uint64) int {
-	left := int(min(descriptors, math.MaxInt32)) - ownDescriptors - perPeer*max(0, len(c.Cluster.Peers)-1)
+	left := int(min(descriptors, math.MaxInt32)) - ownDescriptors - perPeer*max(0, len(c.Cluster.Peers)-1) - c.Redis.Connections()
 	loads := 0
 	for _, p := range c.Pools {
 		loads += p.Origin.MaxLoads

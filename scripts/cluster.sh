@@ -229,6 +229,8 @@ pools:
   - name: docs
     endpoints:
       - {name: a, url: "http://127.0.0.1:$origin_port"}
+auth:
+  allowed_origin_hosts: [127.0.0.1]   # of endpoints that are added over HTTP
 CONF
 	} >"$conf"
 	echo "$1" >"$state/nodes"
