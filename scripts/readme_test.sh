@@ -9,7 +9,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 source "$root/scripts/need.sh"
 # shellcheck source=scripts/prove.sh
 source "$root/scripts/prove.sh"
-need go git curl jq flock setsid
+need go git curl flock setsid
 cd "$root"
 
 work=$(mktemp -d)
@@ -53,14 +53,17 @@ for command in "$work"/*.command; do
 	timeout 300 bash -o pipefail -c "$(<"$work/line")" >"$work/got" 2>&1 || true
 	prove "README: $(<"$command")" "$(sed "${back[@]}" "$work/got" | sed "${same[@]}")" "$(sed "${same[@]}" "$want" | sed 's/[][*?\\]/\\&/g')"
 done
-# The sample configuration, with files of this machine in the place of /etc/kring.
-awk '/^```yaml$/ { inside = 1; next } /^```/ { inside = 0 } inside' README.md | sed "s,/etc/kring/,$work/," >"$work/kring.yaml"
-scripts/build.sh "$work/kring"
-"$work/kring" token | head -n 1 >"$work/app.token"
-echo secret >"$work/secret"
-got=$(KRING_CLUSTER_SECRET_FILE=$work/secret timeout 60 "$work/kring" config check \
-	--config "$work/kring.yaml" --node-id kring-1 --listen 10.0.0.1:8001 2>&1) || got="exit code $?: $got"
-prove "README: the sample configuration is valid" "$got" "*: ok"
+# The sample configuration, its files made and checked as README.md says: the
+# lines of its ```sh blocks about them, with $work in the place of /etc/kring.
+mkdir "$work/bin" "$work/etc"
+scripts/build.sh "$work/bin/kring"
+awk '/^```yaml$/ { inside = 1; next } /^```/ { inside = 0 } inside' README.md | sed "s,/etc/kring/,$work/etc/," >"$work/etc/kring.yaml"
+awk '/^```sh$/ { inside = 1; next } /^```/ { inside = 0 }
+	inside && /\/etc\/kring|app\.both|kring config check/' README.md | sed "s,/etc/kring/,$work/etc/,g" >"$work/etc/commands"
+got=$(cd "$work/etc" && PATH="$work/bin:$PATH" timeout 60 bash -euo pipefail commands 2>&1) || got="exit code $?: $got"
+prove "README: the sample configuration is valid, with the files made as it says" "$got" "kring.yaml: ok"
+prove "README: the client's token is the one that the nodes know the hash of" \
+	"sha256:$(tr -d '\n' <"$work/etc/app.token" | sha256sum | cut -d ' ' -f 1)" "$(<"$work/etc/app.hash")"
 prove "README: there is something to check" "$(find "$work" -name '*.command' | wc -l)" "[1-9]*"
 
 verdict
