@@ -31,12 +31,33 @@ type circuit struct {
 	outages  uint64
 }
 
+// startTogether is how long a member that was never reached is taken for one
+// that is still starting.
+const startTogether = 10 * time.Second
+
 // openCircuit stops calls to a member. If its circuit is open already, only
-// the reason changes.
+// the reason changes. It warns, but of nodes that start one after the other,
+// as they do, only if that takes long.
 func (p *Peers) openCircuit(pe *peer, reason string, gone bool) {
-	if p.openedCircuit(pe, reason, gone) {
-		p.log.Warn("peer is not called", slog.String("peer", pe.id), slog.String("reason", reason))
+	opened := p.openedCircuit(pe, reason, gone)
+	peer, why := slog.String("peer", pe.id), slog.String("reason", reason)
+	if !pe.reached() && p.clock()-p.started < int64(startTogether) {
+		if opened {
+			pe.starting.Store(true)
+			p.log.Info("peer is not reached yet", peer, why)
+		}
+		return
 	}
+	if pe.starting.Swap(false) || opened {
+		p.log.Warn("peer is not called", peer, why)
+	}
+}
+
+// reached reports whether there was ever contact with the member.
+func (pe *peer) reached() bool {
+	pe.p.mu.Lock()
+	defer pe.p.mu.Unlock()
+	return !pe.circuit.closed.IsZero()
 }
 
 func (p *Peers) openedCircuit(pe *peer, reason string, gone bool) bool {
@@ -75,6 +96,7 @@ func (p *Peers) openedCircuit(pe *peer, reason string, gone bool) bool {
 // just now; then a later pong does.
 func (p *Peers) closeCircuit(pe *peer) {
 	if p.closedCircuit(pe) {
+		pe.starting.Store(false)
 		p.log.Info("peer is called again", slog.String("peer", pe.id))
 	}
 }

@@ -49,6 +49,31 @@ func TestWhenAllAreReadyAllCircuitsAreClosed(t *testing.T) {
 	})
 }
 
+// Nodes that start one after the other warn of nothing; one that does not
+// start, or goes, is worth a warning.
+func TestAMemberThatIsStillStartingIsNoWarning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := build(t, 3)
+		first, late := c.nodes[0], c.nodes[1]
+		first.run()
+		<-time.After(2 * time.Second)
+		late.run()
+		<-time.After(3 * time.Second)
+		if first.log.count("level=WARN msg=\"peer is not called\"") != 0 || first.log.count("level=INFO msg=\"peer is not reached yet\" peer=n1") != 1 {
+			t.Errorf("a member that came late: %s", first.log.text.String())
+		}
+		<-time.After(20 * time.Second)
+		if first.log.count("level=WARN msg=\"peer is not called\" peer=n2") != 1 {
+			t.Errorf("a member that never came: %s", first.log.text.String())
+		}
+		late.stop()
+		<-time.After(5 * time.Second)
+		if first.log.count("level=WARN msg=\"peer is not called\" peer=n1") != 1 {
+			t.Errorf("a member that went: %s", first.log.text.String())
+		}
+	})
+}
+
 // sluggish is a connection on which the first write after the handshake, a
 // ping, takes a while.
 type sluggish struct {

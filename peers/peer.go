@@ -33,8 +33,10 @@ type peer struct {
 	kick chan struct{} // one token: the member was heard, connect now
 
 	link  atomic.Pointer[link]
-	tried atomic.Bool  // a connection was tried, whatever came of it
-	lost  atomic.Int64 // Peers.clock when it was last without a link
+	tried atomic.Bool // a connection was tried, whatever came of it
+	// starting: that it is not called was said, but not yet as a warning.
+	starting atomic.Bool
+	lost     atomic.Int64 // Peers.clock when it was last without a link
 
 	refusal atomic.Pointer[refusal] // what came of the last attempt to connect, if that was it
 
