@@ -21,7 +21,7 @@ func simulate(trace io.Reader, entries int) (hitRatio float64, err error) {
 	if entries < 1 {
 		return 0, fmt.Errorf("an LRU of %d entries", entries)
 	}
-	cache := lru.New(entries)
+	has := newPlainLRU(entries)
 	var hits, requests int
 	lines := bufio.NewScanner(trace)
 	lines.Buffer(nil, 1<<20)
@@ -31,11 +31,8 @@ func simulate(trace io.Reader, entries int) (hitRatio float64, err error) {
 			continue
 		}
 		requests++
-		k := string(key)
-		if _, ok := cache.Get(k); ok {
+		if has(string(key)) {
 			hits++
-		} else {
-			cache.Add(k, struct{}{})
 		}
 	}
 	if err := lines.Err(); err != nil {
@@ -45,6 +42,19 @@ func simulate(trace io.Reader, entries int) (hitRatio float64, err error) {
 		return 0, errors.New("the trace is empty")
 	}
 	return float64(hits) / float64(requests), nil
+}
+
+// newPlainLRU is an LRU of so many entries; it says whether it has what it is
+// asked for, and has it then.
+func newPlainLRU(entries int) func(key any) bool {
+	cache := lru.New(entries)
+	return func(key any) bool {
+		_, ok := cache.Get(key)
+		if !ok {
+			cache.Add(key, struct{}{})
+		}
+		return ok
+	}
 }
 
 // simulateFile is simulate for a file, packed or not.

@@ -38,9 +38,12 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var err error
-	if len(os.Args) > 1 && os.Args[1] == "serve" {
+	switch {
+	case len(os.Args) > 1 && os.Args[1] == "serve":
 		err = serve(ctx, os.Args[2:])
-	} else {
+	case len(os.Args) > 1 && os.Args[1] == "hitratio":
+		err = hitRatio(ctx, os.Args[2:], os.Stdout)
+	default:
 		err = run(ctx, os.Args[1:])
 	}
 	if err != nil {

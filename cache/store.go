@@ -3,10 +3,7 @@ package cache
 import (
 	"hash/maphash"
 	"slices"
-	"strings"
 	"sync"
-
-	"github.com/golang/groupcache/lru"
 )
 
 const maxShards = 64
@@ -31,7 +28,7 @@ func newStore(cfg Config) *store {
 	absent := int64(float64(cfg.MaxBytes) * cfg.NegativeShare)
 	return &store{
 		seed:   maphash.MakeSeed(),
-		values: newClass(cfg.MaxBytes-absent, cfg.MaxValueBytes),
+		values: newClass(cfg.MaxBytes-absent, cfg.MaxValueBytes+entryOverhead),
 		absent: newClass(absent, int64(cfg.MaxKeyBytes)+entryOverhead),
 	}
 }
@@ -147,8 +144,8 @@ type class struct {
 }
 
 // newClass makes as many shards (a power of two) as leave room for at least 64
-// of the largest entries in each: a small budget is one exact LRU, and in a
-// large one the shards' differences do not matter.
+// of the largest entries in each: a small budget is one shard, and in a large
+// one the shards' differences do not matter.
 func newClass(budget, largest int64) class {
 	n := int64(1)
 	for n < maxShards && 2*n*64*max(largest, 1) <= budget {
@@ -161,178 +158,10 @@ func newClass(budget, largest int64) class {
 		if int64(i) < budget%n {
 			s.budget++
 		}
-		s.rosters = make(map[string]*roster)
-		s.lru = lru.New(0)
-		s.lru.OnEvicted = func(_ lru.Key, v any) { s.goneLocked(v.(*item)) }
+		s.init()
 	}
 	return c
 }
 
 // shard takes the hash's high bits, the stripes of lanes the low ones.
 func (c *class) shard(h uint64) *shard { return &c.shards[(h>>40)&c.mask] }
-
-// shard is groupcache's LRU behind a mutex, with a budget.
-type shard struct {
-	budget int64
-
-	mu        sync.Mutex // guards all below
-	lru       *lru.Cache // Key → *item
-	bytes     int64      // the sum of the items' sizes, at no time above budget
-	entries   int64
-	evictions uint64
-	rosters   map[string]*roster // a group's items; lru cannot be walked
-
-	_ [72]byte // to 128 bytes, two cache lines, so that shards do not disturb each other
-}
-
-// item is an entry in its place. Its entry is replaced on overwrite.
-type item struct {
-	key        lru.Key // a Key, boxed once and shared with the LRU
-	entry      *Entry
-	size       int64
-	newer, old *item // neighbours in the group's roster
-}
-
-// roster lists the items of one group, in the order in which they were added.
-type roster struct {
-	oldest, newest *item
-	usage
-}
-
-func (s *shard) get(key Key) *Entry {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	v, ok := s.lru.Get(key)
-	if !ok {
-		return nil
-	}
-	return v.(*item).entry
-}
-
-func (s *shard) put(key Key, e *Entry) bool {
-	n := size(key, e)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if n > s.budget {
-		s.lru.Remove(key)
-		return false
-	}
-	if v, ok := s.lru.Get(key); ok {
-		// In place: lru.Add on a key that is there tells nobody of the entry
-		// that it replaces. Get has made it the newest, so room is made by
-		// evicting others.
-		it := v.(*item)
-		s.evictLocked(n - it.size)
-		s.bytes += n - it.size
-		s.rosters[key.Group].bytes += n - it.size
-		it.entry, it.size = e, n
-		return true
-	}
-	s.evictLocked(n)
-	// The caller's key may be part of something larger.
-	it := &item{key: Key{Group: key.Group, Key: strings.Clone(key.Key)}, entry: e, size: n}
-	s.lru.Add(it.key, it)
-	r := s.rosters[key.Group]
-	if r == nil {
-		r = &roster{}
-		s.rosters[key.Group] = r
-	}
-	r.add(it)
-	s.bytes += n
-	s.entries++
-	return true
-}
-
-// evictLocked makes room for n more bytes.
-func (s *shard) evictLocked(n int64) {
-	for s.bytes+n > s.budget {
-		s.lru.RemoveOldest()
-		s.evictions++
-	}
-}
-
-// remove removes the key's entry; with only, no other than that.
-func (s *shard) remove(key Key, only *Entry) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if only != nil {
-		if v, ok := s.lru.Get(key); !ok || v.(*item).entry != only {
-			return
-		}
-	}
-	s.lru.Remove(key)
-}
-
-// goneLocked is the one door through which items leave.
-func (s *shard) goneLocked(it *item) {
-	s.bytes -= it.size
-	s.entries--
-	s.rosters[it.key.(Key).Group].remove(it)
-}
-
-// drop lets others in between batches. What stays becomes the newest of the
-// roster, as does what is added meanwhile, so that the oldest has not been
-// looked at as long as any is left that was there at the beginning.
-func (s *shard) drop(group string, which func(*Entry) bool) {
-	const batch = 256
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r := s.rosters[group]
-	if r == nil {
-		return
-	}
-	for n := r.entries; n > 0 && r.oldest != nil; n-- {
-		if it := r.oldest; which(it.entry) {
-			s.lru.Remove(it.key)
-		} else {
-			r.remove(it)
-			r.add(it)
-		}
-		if n%batch == 0 {
-			s.mu.Unlock()
-			s.mu.Lock()
-		}
-	}
-}
-
-func (s *shard) usage(total *usage, groups map[string]usage) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	total.bytes += s.bytes
-	total.entries += s.entries
-	total.evictions += s.evictions
-	for name, r := range s.rosters {
-		u := groups[name]
-		u.bytes += r.bytes
-		u.entries += r.entries
-		groups[name] = u
-	}
-}
-
-func (r *roster) add(it *item) {
-	it.old = r.newest
-	if r.newest != nil {
-		r.newest.newer = it
-	} else {
-		r.oldest = it
-	}
-	r.newest = it
-	r.bytes += it.size
-	r.entries++
-}
-
-func (r *roster) remove(it *item) {
-	if it.old != nil {
-		it.old.newer = it.newer
-	} else {
-		r.oldest = it.newer
-	}
-	if it.newer != nil {
-		it.newer.old = it.old
-	} else {
-		r.newest = it.old
-	}
-	it.newer, it.old = nil, nil
-	r.bytes -= it.size
-	r.entries--
-}

@@ -20,10 +20,19 @@ func (s *store) check(t interface{ Fatalf(string, ...any) }) {
 	}
 }
 
+// held is how many items the segments have.
+func (s *shard) held() int {
+	n := s.probation.Len() + s.protected.Len()
+	if s.tail != nil {
+		n++
+	}
+	return n
+}
+
 func (s *shard) check(t interface{ Fatalf(string, ...any) }) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var bytes, entries int64
+	var bytes, entries, sheltered int64
 	for group, r := range s.rosters {
 		var inGroup usage
 		var last *item
@@ -34,14 +43,20 @@ func (s *shard) check(t interface{ Fatalf(string, ...any) }) {
 			}
 			inGroup.bytes += it.size
 			inGroup.entries++
+			if it.protected {
+				sheltered += it.size
+			}
 		}
 		if last != r.newest || inGroup != r.usage {
 			t.Fatalf("roster of %q holds %+v, and counts %+v", group, inGroup, r.usage)
 		}
 		bytes, entries = bytes+inGroup.bytes, entries+inGroup.entries
 	}
-	if bytes != s.bytes || entries != s.entries || int(entries) != s.lru.Len() {
-		t.Fatalf("%d bytes in %d items, counted %d in %d, the lru has %d", bytes, entries, s.bytes, s.entries, s.lru.Len())
+	if bytes != s.bytes || entries != s.entries || int(entries) != s.held() {
+		t.Fatalf("%d bytes in %d items, counted %d in %d, the lru has %d", bytes, entries, s.bytes, s.entries, s.held())
+	}
+	if s.sheltered != sheltered || (s.sheltered == 0) != (s.held() == s.probation.Len()) {
+		t.Fatalf("%d of %d bytes are protected, in %d items", s.sheltered, s.bytes, s.held()-s.probation.Len())
 	}
 	if s.bytes > s.budget {
 		t.Fatalf("%d bytes of %d", s.bytes, s.budget)
@@ -231,13 +246,20 @@ func TestStoreOfNothing(t *testing.T) {
 // What entries are charged is what they cost: the heap that many of them take
 // is at most a tenth more, and not much less.
 func TestAccountingIsHonest(t *testing.T) {
-	for _, bytes := range []int{16, 300, 3000} {
+	for i, bytes := range []int{16, 16, 300, 3000} {
+		asked := i > 0 // which makes all of them protected
 		s := newStore(Config{MaxBytes: 4 << 30, MaxValueBytes: 1 << 20, MaxKeyBytes: 1024})
 		before := heap()
 		for i := range 40000 {
 			k := Key{"g", fmt.Sprintf("user:%08d", i)}
 			v := make([]byte, bytes)
 			s.put(s.hash(k.Key), k, &Entry{Value: v, ETag: ContentETag(v, ""), Born: time.Now()})
+		}
+		if asked {
+			for i := range 40000 {
+				name := fmt.Sprintf("user:%08d", i)
+				s.get(s.hash(name), Key{"g", name})
+			}
 		}
 		grown := float64(heap() - before)
 		charged := float64(s.usage(map[string]usage{}).bytes)

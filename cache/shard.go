@@ -1,0 +1,283 @@
+package cache
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/golang/groupcache/lru"
+)
+
+// shard is a segmented LRU behind a mutex, with a budget. (the idea: Karedla,
+// Love and Wherry, "Caching strategies to improve disk system performance",
+// IEEE Computer 27(3), 1994)
+//
+// An entry begins on probation. One that is asked for there again becomes
+// protected, and the protected entry that was not asked for the longest goes
+// back on probation when those have more than their share. What is evicted is
+// on probation, so that a scan, whose keys nobody asks for again, passes by the
+// protected ones. Both segments are groupcache's LRU.
+//
+// No key needs to be asked for again sooner than floor others to stay: a shard
+// of few entries is one plain LRU, and a larger one makes room on probation by
+// evicting protected entries that were not asked for as lately as that.
+type shard struct {
+	budget int64
+	floor  int // minProbation, but in tests
+
+	mu        sync.Mutex // guards all below
+	probation *lru.Cache // Key → *item
+	protected *lru.Cache // likewise
+	tail      *item      // the protected item that goes next, which is not in protected; nil: not looked for
+	bytes     int64      // the sum of the items' sizes, at no time above budget
+	sheltered int64      // of those that are protected
+	entries   int64
+	evictions uint64
+	uses      uint64             // hits and puts
+	rosters   map[string]*roster // a group's items; lru cannot be walked
+	moving    bool               // what protected gives up now stays in the shard,
+	moved     *item              // and is this
+
+	_ [16]byte // to 128 bytes, two cache lines, so that shards do not disturb each other
+}
+
+const (
+	// protectedShare is the part of a shard's budget that protected entries may
+	// have: of 60 to 95 % the one with the best hit ratios, see
+	// docs/decisions/0015-admission.md.
+	protectedShare = 0.8
+	// minProbation is for how many entries there is always room on probation:
+	// more than 60 keys that are asked for again and the 100 others in between.
+	minProbation = 192
+	// longIdle is for how many uses of the shard, in multiples of its entries,
+	// a protected entry may go without one. It outlives a scan of ten times the
+	// cache; but it does not keep those out for ever that have come in its place.
+	longIdle = 16
+)
+
+// item is an entry in its place. Its entry is replaced on overwrite.
+type item struct {
+	key        lru.Key // a Key, boxed once and shared with the LRU
+	entry      *Entry
+	size       int64
+	newer, old *item  // neighbours in the group's roster
+	used       uint64 // the shard's uses when it was put or asked for last
+	protected  bool
+}
+
+func (s *shard) init() {
+	s.floor = minProbation
+	s.rosters = make(map[string]*roster)
+	s.probation, s.protected = lru.New(0), lru.New(0)
+	gone := func(_ lru.Key, v any) {
+		if s.moving {
+			s.moved = v.(*item)
+			return
+		}
+		s.goneLocked(v.(*item))
+	}
+	s.probation.OnEvicted, s.protected.OnEvicted = gone, gone
+}
+
+// useLocked returns a key's item and makes it the newest of its segment.
+func (s *shard) useLocked(key Key) *item {
+	it := s.findLocked(key)
+	if it != nil {
+		s.uses++
+		it.used = s.uses
+	}
+	return it
+}
+
+func (s *shard) findLocked(key Key) *item {
+	if t := s.tail; t != nil && t.key.(Key) == key {
+		s.tail = nil
+		s.protected.Add(t.key, t)
+		return t
+	}
+	if s.protected.Len() > 0 {
+		if v, ok := s.protected.Get(key); ok {
+			return v.(*item)
+		}
+	}
+	if v, ok := s.probation.Get(key); ok {
+		return v.(*item)
+	}
+	return nil
+}
+
+// tailLocked is the protected item that was not used the longest; nil if none
+// is protected. An LRU does not show its oldest, so that one is held apart.
+func (s *shard) tailLocked() *item {
+	if s.tail == nil && s.protected.Len() > 0 {
+		s.moving = true
+		s.protected.RemoveOldest()
+		s.tail, s.moved, s.moving = s.moved, nil, false
+	}
+	return s.tail
+}
+
+func (s *shard) get(key Key) *Entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	it := s.useLocked(key)
+	if it == nil {
+		return nil
+	}
+	// In a shard of less than floor and a quarter, protected entries could
+	// have no more than what probation must have.
+	if !it.protected && 4*s.entries > 5*int64(s.floor) {
+		s.promoteLocked(it)
+	}
+	return it.entry
+}
+
+// promoteLocked makes an item protected. At most one other loses its place for
+// it, however large it is: else a large one would fill probation with many
+// small ones.
+func (s *shard) promoteLocked(it *item) {
+	s.moving = true
+	s.probation.Remove(it.key)
+	s.moved, s.moving = nil, false
+	s.protected.Add(it.key, it)
+	it.protected = true
+	s.sheltered += it.size
+	if float64(s.sheltered) > protectedShare*float64(s.budget) {
+		t := s.tailLocked()
+		s.tail, t.protected = nil, false
+		s.sheltered -= t.size
+		s.probation.Add(t.key, t)
+	}
+}
+
+func (s *shard) put(key Key, e *Entry) bool {
+	n := size(key, e)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n > s.budget {
+		s.removeLocked(key)
+		return false
+	}
+	if it := s.useLocked(key); it != nil {
+		// In place: lru.Add on a key that is there tells nobody of the entry
+		// that it replaces.
+		s.evictLocked(n-it.size, it)
+		s.bytes += n - it.size
+		s.rosters[key.Group].bytes += n - it.size
+		if it.protected {
+			s.sheltered += n - it.size
+		}
+		it.entry, it.size = e, n
+		return true
+	}
+	s.evictLocked(n, nil)
+	s.uses++
+	// The caller's key may be part of something larger.
+	it := &item{key: Key{Group: key.Group, Key: strings.Clone(key.Key)}, entry: e, size: n, used: s.uses}
+	s.probation.Add(it.key, it)
+	r := s.rosters[key.Group]
+	if r == nil {
+		r = &roster{}
+		s.rosters[key.Group] = r
+	}
+	r.add(it)
+	s.bytes += n
+	s.entries++
+	return true
+}
+
+// evictLocked makes room for n more bytes. Spare, if not nil, is the newest
+// item of its segment and stays.
+func (s *shard) evictLocked(n int64, spare *item) {
+	for s.bytes+n > s.budget {
+		s.evictions++
+		onProbation := s.probation.Len()
+		if spare != nil && !spare.protected {
+			onProbation--
+		}
+		t := s.tailLocked()
+		if t == nil || t == spare || onProbation > 0 && !s.idleLocked(t) {
+			s.probation.RemoveOldest()
+			continue
+		}
+		s.tail = nil
+		s.goneLocked(t)
+	}
+}
+
+// idleLocked reports whether the oldest protected item has to go rather than
+// the oldest on probation.
+func (s *shard) idleLocked(t *item) bool {
+	idle := s.uses - t.used
+	return idle > longIdle*uint64(s.entries) || s.probation.Len() < s.floor && idle > uint64(s.floor)
+}
+
+// remove removes the key's entry; with only, no other than that.
+func (s *shard) remove(key Key, only *Entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if only != nil {
+		if it := s.findLocked(key); it == nil || it.entry != only {
+			return
+		}
+	}
+	s.removeLocked(key)
+}
+
+func (s *shard) removeLocked(key Key) {
+	if t := s.tail; t != nil && t.key.(Key) == key {
+		s.tail = nil
+		s.goneLocked(t)
+		return
+	}
+	s.protected.Remove(key)
+	s.probation.Remove(key)
+}
+
+// goneLocked is the one door through which items leave the shard.
+func (s *shard) goneLocked(it *item) {
+	s.bytes -= it.size
+	if it.protected {
+		s.sheltered -= it.size
+	}
+	s.entries--
+	s.rosters[it.key.(Key).Group].remove(it)
+}
+
+// drop lets others in between batches. What stays becomes the newest of the
+// roster, as does what is added meanwhile, so that the oldest has not been
+// looked at as long as any is left that was there at the beginning.
+func (s *shard) drop(group string, which func(*Entry) bool) {
+	const batch = 256
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.rosters[group]
+	if r == nil {
+		return
+	}
+	for n := r.entries; n > 0 && r.oldest != nil; n-- {
+		if it := r.oldest; which(it.entry) {
+			s.removeLocked(it.key.(Key))
+		} else {
+			r.remove(it)
+			r.add(it)
+		}
+		if n%batch == 0 {
+			s.mu.Unlock()
+			s.mu.Lock()
+		}
+	}
+}
+
+func (s *shard) usage(total *usage, groups map[string]usage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	total.bytes += s.bytes
+	total.entries += s.entries
+	total.evictions += s.evictions
+	for name, r := range s.rosters {
+		u := groups[name]
+		u.bytes += r.bytes
+		u.entries += r.entries
+		groups[name] = u
+	}
+}
