@@ -20,7 +20,8 @@ var service = regexp.MustCompile(`^KRING(_.+)?_(SERVICE_HOST|SERVICE_PORT(_.+)?|
 
 // checkVariables refuses variables that are named as a setting's would be, and
 // are none's: whoever set one believes that it does something. Empty ones are
-// unset.
+// unset. Those that resemble no setting are somebody else's, a script's or a
+// test's, and left alone.
 func checkVariables(environment []string, known map[string]bool) error {
 	for _, variable := range slices.Sorted(slices.Values(environment)) {
 		name, value, _ := strings.Cut(variable, "=")
@@ -30,10 +31,20 @@ func checkVariables(environment []string, known map[string]bool) error {
 		case name == prefix+"CONFIG" || name == prefix+"CONFIG_FILE":
 			return fmt.Errorf("%s: unknown setting; the file is named by --config", name)
 		default:
-			return fmt.Errorf("%s: unknown setting%s", name, meantVariable(name, slices.Sorted(maps.Keys(known))))
+			settings := slices.Sorted(maps.Keys(known))
+			meant := meantVariable(name, settings)
+			if meant != "" || slices.ContainsFunc(settings, func(k string) bool { return section(k) == section(name) }) {
+				return fmt.Errorf("%s: unknown setting%s", name, meant)
+			}
 		}
 	}
 	return nil
+}
+
+// section is the first word of a variable's name: CACHE of KRING_CACHE_MAX_BYTES.
+func section(name string) string {
+	word, _, _ := strings.Cut(strings.TrimPrefix(name, prefix), "_")
+	return word
 }
 
 // meantVariable is Suggest, but prefers names in which only the section is
