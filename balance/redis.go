@@ -85,7 +85,10 @@ const maxConnections = 32
 
 // Redis is a connection pool that the balance pools of a process share.
 type Redis struct {
-	client redis.UniversalClient
+	// One of the two. They are not put in an interface: that of go-redis has
+	// all commands, whose code and types would be a good part of the binary.
+	server  *redis.Client
+	cluster *redis.ClusterClient
 	// patience is what a pick may wait in all. It is shorter than the
 	// configured time-out, so that a pick that ends up local keeps it, too.
 	patience time.Duration
@@ -133,15 +136,27 @@ func DialRedis(cfg RedisConfig, dial func(ctx context.Context, network, address 
 	if len(addresses) > 1 {
 		cluster := o.Cluster()
 		cluster.DisableRoutingPolicies = true
-		r.client = redis.NewClusterClient(cluster)
+		r.cluster = redis.NewClusterClient(cluster)
 	} else {
-		r.client = redis.NewClient(o.Simple())
+		r.server = redis.NewClient(o.Simple())
 	}
 	return r, nil
 }
 
 // Close closes the connections. Pools that use them are closed first.
-func (r *Redis) Close() error { return r.client.Close() }
+func (r *Redis) Close() error {
+	if r.cluster != nil {
+		return r.cluster.Close()
+	}
+	return r.server.Close()
+}
+
+func (r *Redis) process(ctx context.Context, cmd redis.Cmder) error {
+	if r.cluster != nil {
+		return r.cluster.Process(ctx, cmd)
+	}
+	return r.server.Process(ctx, cmd)
+}
 
 // key is a key of a pool. The braces put all keys of one pool on one node of a
 // Redis Cluster.
@@ -174,8 +189,8 @@ func (r *Redis) send(ctx context.Context, command, body string, keys []string, a
 		words = append(words, k)
 	}
 	cmd := once{redis.NewCmd(ctx, append(words, args...)...)}
-	// What Process returns is the command's own error.
-	_ = r.client.Process(ctx, cmd)
+	// What process returns is the command's own error.
+	_ = r.process(ctx, cmd)
 	return cmd.Cmd
 }
 
