@@ -58,11 +58,11 @@ type loaded struct {
 		P50 float64 `json:"p50"`
 		P99 float64 `json:"p99"`
 	} `json:"latency_ms"`
-	// HitRatio counts a get that waits for another's load as no hit.
-	HitRatio    float64 `json:"hit_ratio"`
-	Gets        int64   `json:"gets"`
-	OriginLoads int64   `json:"origin_loads"`
-	Books       struct {
+	// UnwaitedRatio counts a get that waits for another's load as no hit.
+	UnwaitedRatio float64 `json:"unwaited_ratio"`
+	Gets          int64   `json:"gets"`
+	OriginLoads   int64   `json:"origin_loads"`
+	Books         struct {
 		Balanced bool     `json:"balanced"`
 		Wrong    []string `json:"wrong"`
 	} `json:"books"`
@@ -99,7 +99,7 @@ func (b *bench) replayFile(ctx context.Context, work, file string) (err error) {
 	// one load. So a hit is a get that made no load, here as there.
 	hitRatio := 1 - float64(l.OriginLoads)/float64(max(l.Gets, 1))
 	b.say("%s: %d requests, %d verified, %d loads: hit ratio %.4f, without those that waited for another's load %.4f; an LRU of %d entries: %.4f; %d evictions",
-		work, l.Requests, l.Verified, l.OriginLoads, hitRatio, l.HitRatio, entries, lruRatio, evictions)
+		work, l.Requests, l.Verified, l.OriginLoads, hitRatio, l.UnwaitedRatio, entries, lruRatio, evictions)
 	b.report.Results = append(b.report.Results, Row{
 		Work: work, Contestant: kring, RPS: l.RPS, P50: 1000 * l.Latency.P50, P99: 1000 * l.Latency.P99,
 		CPU: micros(after-before) / float64(max(l.Requests, 1)), Rounds: 1,

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -116,6 +117,13 @@ func TestReadsOfACluster(t *testing.T) {
 	loads, calm := r.Answers["load"]+r.Behind["load"], r.Retries == 0 && len(r.Marked) == 0
 	if loads > *r.OriginLoads || calm && loads != *r.OriginLoads {
 		t.Errorf("%d answers came by a load, the origin saw %d", loads, *r.OriginLoads)
+	}
+	if want := 1 - float64(loads)/float64(r.Gets); math.Abs(*r.HitRatio-want) > 1e-9 {
+		t.Errorf("hit ratio %v with %d loads of %d reads", *r.HitRatio, loads, r.Gets)
+	}
+	joined := r.Answers["joined"] + r.Behind["joined"]
+	if want := 1 - float64(loads+joined)/float64(r.Gets); math.Abs(*r.UnwaitedRatio-want) > 1e-9 {
+		t.Errorf("unwaited ratio %v with %d loads that %d of %d reads waited for, too", *r.UnwaitedRatio, loads, joined, r.Gets)
 	}
 }
 

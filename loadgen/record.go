@@ -57,6 +57,7 @@ type tally struct {
 	missing    int64
 	found      int64 // reads that got a value
 	waited     int64 // of these, those that waited for a load, their own or another's
+	loaded     int64 // of these, those that made a load
 	bytes      int64
 	checked    int64
 	failures   map[string]int64
@@ -98,6 +99,9 @@ func (t *tally) add(s *sample) {
 			if s.from.waited() {
 				t.waited++
 			}
+			if s.from.loaded() {
+				t.loaded++
+			}
 		}
 	}
 	if s.missing {
@@ -128,6 +132,7 @@ func (t *tally) merge(o *tally) {
 	t.missing += o.missing
 	t.found += o.found
 	t.waited += o.waited
+	t.loaded += o.loaded
 	t.bytes += o.bytes
 	t.checked += o.checked
 	for i := range t.operations {

@@ -27,13 +27,16 @@ type Result struct {
 	// OriginLoads is what the origin saw during the run; nil if nobody asked it.
 	OriginLoads *int64 `json:"origin_loads"`
 
-	// HitRatio is the share of the reads answered with a value that waited for
-	// no load, neither their own nor another's; nil without such reads. That a
-	// key is not there is not what a cache is for: NotFound counts those.
-	HitRatio *float64 `json:"hit_ratio"`
-	Gets     int64    `json:"gets"`
-	Puts     int64    `json:"puts"`
-	Deletes  int64    `json:"deletes"`
+	// HitRatio is the share of the reads answered with a value that made no load:
+	// who waited for another's is a hit, as it would be for a cache that is asked
+	// one thing after the other. UnwaitedRatio is the share of those that waited
+	// for no load at all. Both are nil without such reads. That a key is not there
+	// is not what a cache is for: NotFound counts those.
+	HitRatio      *float64 `json:"hit_ratio"`
+	UnwaitedRatio *float64 `json:"unwaited_ratio"`
+	Gets          int64    `json:"gets"`
+	Puts          int64    `json:"puts"`
+	Deletes       int64    `json:"deletes"`
 	// NotFound answers are no errors, and are in Answers too.
 	NotFound int64 `json:"not_found"`
 	// Marked answers came from a node that could not promise the newest value.
@@ -129,8 +132,8 @@ func (r *run) result(counters client.Counters) *Result {
 		}
 	}
 	if t.found > 0 {
-		ratio := float64(t.found-t.waited) / float64(t.found)
-		res.HitRatio = &ratio
+		hits, unwaited := float64(t.found-t.loaded)/float64(t.found), float64(t.found-t.waited)/float64(t.found)
+		res.HitRatio, res.UnwaitedRatio = &hits, &unwaited
 	}
 	if r.cfg.Rate > 0 && !r.stopped && r.cfg.Duration > 0 {
 		due := int64(math.Ceil(r.cfg.Rate * r.cfg.Duration.Seconds()))

@@ -32,14 +32,20 @@ type provenance struct {
 	marked string
 }
 
-// waited reports whether a load was waited for, here or behind the entry node.
-func (p provenance) waited() bool {
-	from := p.entry
-	if from == fromPeer {
-		from = p.behind
+// first is how the node that acted came to the answer, be it the entry node or
+// the one behind it.
+func (p provenance) first() source {
+	if p.entry == fromPeer {
+		return p.behind
 	}
-	return from == fromLoad || from == fromJoined
+	return p.entry
 }
+
+// loaded reports whether a load was made for the answer.
+func (p provenance) loaded() bool { return p.first() == fromLoad }
+
+// waited reports whether a load was waited for, its own or another's.
+func (p provenance) waited() bool { return p.loaded() || p.first() == fromJoined }
 
 func provenanceOf(header string) provenance {
 	chain := client.ParseCacheStatus(header)

@@ -53,7 +53,7 @@ func (r *Result) rows() []row {
 		add("behind peer", "%s", counts(r.Behind))
 	}
 	if r.HitRatio != nil {
-		add("hit ratio", "%.2f %% of the values waited for no load", 100**r.HitRatio)
+		add("hit ratio", "%.2f %% of the values came without a load, %.2f %% waited for none", 100**r.HitRatio, 100**r.UnwaitedRatio)
 	}
 	if r.NotFound > 0 {
 		add("not found", "%d of %d reads, not in the hit ratio", r.NotFound, r.Gets)
