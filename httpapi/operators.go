@@ -5,13 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
-	"net/http/pprof"
-	"net/netip"
-	runtimepprof "runtime/pprof"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -122,51 +116,6 @@ func (a *API) books() cache.Stats {
 	s := a.cache.Stats()
 	s.Abandoned = a.peers.Stats().Abandoned
 	return s
-}
-
-// profile serves package pprof: to admins and, where no tokens are configured,
-// on connections that came in on loopback.
-func (a *API) profile(c *gin.Context, _ cache.Key) error {
-	r := c.Request
-	if a.auth.open() && !onLoopback(r) {
-		return errForbidden.With("profiles need an admin token, or a listener on loopback")
-	}
-	name := strings.Trim(c.Param("name"), "/")
-	switch name {
-	case "", "cmdline", "profile", "symbol", "trace":
-	default:
-		if runtimepprof.Lookup(name) == nil {
-			return errNoRoute.With("there is no such profile")
-		}
-	}
-	// A profile may be asked for that takes longer than any client's request.
-	if err := http.NewResponseController(c.Writer).SetReadDeadline(time.Time{}); err != nil {
-		return fmt.Errorf("lift the connection's time limit: %w", err)
-	}
-	c.Writer.Header()["X-Content-Type-Options"] = nosniff
-	switch name {
-	case "cmdline":
-		pprof.Cmdline(c.Writer, r)
-	case "profile":
-		pprof.Profile(c.Writer, r)
-	case "symbol":
-		pprof.Symbol(c.Writer, r)
-	case "trace":
-		pprof.Trace(c.Writer, r)
-	default:
-		pprof.Index(c.Writer, r)
-	}
-	return nil
-}
-
-// onLoopback reports whether the connection was accepted at a loopback address.
-func onLoopback(r *http.Request) bool {
-	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	if !ok {
-		return false
-	}
-	ap, err := netip.ParseAddrPort(local.String())
-	return err == nil && ap.Addr().Unmap().IsLoopback()
 }
 
 // link hands the connection over to the peers.
