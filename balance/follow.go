@@ -23,7 +23,7 @@ func (h *shared) publish(ctx context.Context, name string, c published) error {
 	}
 	return h.try(ctx, func(ctx context.Context) error {
 		cmd := redis.NewIntCmd(ctx, "hset", h.changes(), name, text)
-		return h.redis.process(ctx, cmd)
+		return h.redis.process(ctx, h.changes(), cmd)
 	})
 }
 
@@ -32,7 +32,7 @@ func (h *shared) changes() string { return h.redis.key(h.pool.cfg.Name, "endpoin
 // follow makes the changes that were published since it was last called.
 func (h *shared) follow(ctx context.Context) error {
 	changes := redis.NewMapStringStringCmd(ctx, "hgetall", h.changes())
-	if err := h.redis.process(ctx, changes); err != nil {
+	if err := h.redis.process(ctx, h.changes(), changes); err != nil {
 		return err
 	}
 	for name, text := range changes.Val() {

@@ -85,10 +85,9 @@ const maxConnections = 32
 
 // Redis is a connection pool that the balance pools of a process share.
 type Redis struct {
-	// One of the two. They are not put in an interface: that of go-redis has
-	// all commands, whose code and types would be a good part of the binary.
+	// One of the two.
 	server  *redis.Client
-	cluster *redis.ClusterClient
+	cluster *redisCluster
 	// patience is what a pick may wait in all. It is shorter than the
 	// configured time-out, so that a pick that ends up local keeps it, too.
 	patience time.Duration
@@ -122,23 +121,22 @@ func DialRedis(cfg RedisConfig, dial func(ctx context.Context, network, address 
 	// The pools say themselves, once, what is wrong with Redis.
 	quiet.Do(func() { redis.SetLogger(discard{}) })
 	addresses := cfg.addresses()
-	o := &redis.UniversalOptions{
-		Addrs:    addresses,
-		Username: cfg.Username, Password: password, DB: cfg.DB, Protocol: 2,
-		Dialer: dial, DialTimeout: cfg.Timeout,
-		ReadTimeout: cfg.Timeout, WriteTimeout: cfg.Timeout,
-		PoolTimeout: cfg.Timeout, PoolSize: maxConnections, ContextTimeoutEnabled: true,
-		// A script whose answer was lost may have run: it is never sent twice.
-		MaxRetries: -1, DialerRetries: 1, DisableIdentity: true,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	connect := func(address string) *redis.Client {
+		return redis.NewClient(&redis.Options{
+			Addr: address, Username: cfg.Username, Password: password, DB: cfg.DB, Protocol: 2,
+			Dialer: dial, DialTimeout: cfg.Timeout,
+			ReadTimeout: cfg.Timeout, WriteTimeout: cfg.Timeout,
+			PoolTimeout: cfg.Timeout, PoolSize: maxConnections, ContextTimeoutEnabled: true,
+			// A script whose answer was lost may have run: it is never sent twice.
+			MaxRetries: -1, DialerRetries: 1, DisableIdentity: true,
+			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+		})
 	}
 	r := &Redis{patience: cfg.Timeout - cfg.Timeout/5, prefix: cfg.KeyPrefix}
 	if len(addresses) > 1 {
-		cluster := o.Cluster()
-		cluster.DisableRoutingPolicies = true
-		r.cluster = redis.NewClusterClient(cluster)
+		r.cluster = newRedisCluster(addresses, connect)
 	} else {
-		r.server = redis.NewClient(o.Simple())
+		r.server = connect(addresses[0])
 	}
 	return r, nil
 }
@@ -146,14 +144,15 @@ func DialRedis(cfg RedisConfig, dial func(ctx context.Context, network, address 
 // Close closes the connections. Pools that use them are closed first.
 func (r *Redis) Close() error {
 	if r.cluster != nil {
-		return r.cluster.Close()
+		return r.cluster.close()
 	}
 	return r.server.Close()
 }
 
-func (r *Redis) process(ctx context.Context, cmd redis.Cmder) error {
+// process runs a command, which fails with what it returns, where the key is.
+func (r *Redis) process(ctx context.Context, key string, cmd redis.Cmder) error {
 	if r.cluster != nil {
-		return r.cluster.Process(ctx, cmd)
+		return r.cluster.process(ctx, key, cmd)
 	}
 	return r.server.Process(ctx, cmd)
 }
@@ -161,12 +160,6 @@ func (r *Redis) process(ctx context.Context, cmd redis.Cmder) error {
 // key is a key of a pool. The braces put all keys of one pool on one node of a
 // Redis Cluster.
 func (r *Redis) key(pool, what string) string { return r.prefix + "{" + pool + "}:" + what }
-
-// once is a command that is sent once: a client of a Redis Cluster repeats all
-// others when a connection breaks.
-type once struct{ *redis.Cmd }
-
-func (once) NoRetry() bool { return true }
 
 // run runs a script, by its digest or, where Redis does not know it (any more),
 // whole. Redis refuses an unknown digest without running anything.
@@ -188,10 +181,10 @@ func (r *Redis) send(ctx context.Context, command, body string, keys []string, a
 	for _, k := range keys {
 		words = append(words, k)
 	}
-	cmd := once{redis.NewCmd(ctx, append(words, args...)...)}
-	// What process returns is the command's own error.
-	_ = r.process(ctx, cmd)
-	return cmd.Cmd
+	cmd := redis.NewCmd(ctx, append(words, args...)...)
+	// The command has its error itself.
+	_ = r.process(ctx, keys[0], cmd)
+	return cmd
 }
 
 // overTLS makes connections that prove the server's name, which is the host
