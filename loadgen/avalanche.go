@@ -41,30 +41,41 @@ func avalanche(ctx context.Context, s *stage) error {
 	}
 	s.noErrors("again", r)
 	waited := r.waited()
-	// All have expired by now; those that nobody could ask for since are left.
+	// All have expired by now. Those are left that nobody could ask for since,
+	// and those whose refresh was more than max_loads: who asks next tries again.
 	again.duration, again.count = 0, keys
-	if r, err = s.load(ctx, "each key once more", again); err != nil {
-		return err
+	var busy busy
+	for round := 0; round < maxRounds && busy.loads < keys; round++ {
+		if r, err = s.load(ctx, "each key once more", again); err != nil {
+			return err
+		}
+		s.noErrors("once more", r)
+		waited += r.waited()
+		after, err := s.origin.windows(ctx)
+		if err != nil {
+			return err
+		}
+		busy = since(after, before.Now)
 	}
-	s.noErrors("once more", r)
-	waited += r.waited()
-	after, err := s.origin.windows(ctx)
-	if err != nil {
-		return err
-	}
-	busy := since(after, before.Now)
 	s.check(waited == 0, "reads that waited", "0", "%d", waited)
 	s.check(busy.loads == keys, "refreshes", fmt.Sprintf("one for each of the %d keys", keys), "%d", busy.loads)
-	s.check(busy.windows >= minWindows && busy.peak <= 3*busy.mean(), "the origin's busiest tenth of a second",
-		fmt.Sprintf("of %d or more with loads, and at most 3 times their mean", minWindows),
-		"%.0f loads, of %d with loads, %.1f times their mean of %.1f", busy.peak, busy.windows, busy.peak/max(busy.mean(), 1), busy.mean())
+	mean := float64(keys) / float64(spread)
+	s.check(busy.windows >= minWindows && busy.peak <= 3*mean, "the origin's busiest tenth of a second",
+		fmt.Sprintf("of %d or more with loads, and at most 3 times the %.1f that %d would have each", minWindows, mean, spread),
+		"%.0f loads, of %d with loads (%.1f each)", busy.peak, busy.windows, float64(busy.loads)/float64(max(1, busy.windows)))
 	return nil
 }
 
-// minWindows is over how many tenths of a second the refreshes must at least
-// be spread: half of the second by which a jitter of a tenth, the default,
-// shortens lifetimes.
-const minWindows = 5
+// maxRounds is how often each key is asked for once more, at most.
+const maxRounds = 10
+
+// spread is over how many tenths of a second the default jitter, a tenth of
+// the lifetime, spreads what was loaded in one moment. The mean is that of this
+// time: what there really was depends on how evenly a machine lets clients ask.
+const spread = int64(lifetime / 10 / (100 * time.Millisecond))
+
+// minWindows is in how many of them there must be loads at least.
+const minWindows = spread / 2
 
 // busy is what the origin saw in the windows in which it saw anything. All are
 // asked for all the time, so a window without a load is one in which a busy
@@ -73,8 +84,6 @@ type busy struct {
 	loads, windows int64
 	peak           float64
 }
-
-func (b busy) mean() float64 { return float64(b.loads) / float64(max(1, b.windows)) }
 
 // since is what the origin saw after a window.
 func since(w windows, after int64) (b busy) {
