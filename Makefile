@@ -22,7 +22,7 @@ lint: ## formatting, go vet, staticcheck, shellcheck
 	@out=$$($(TOOL) gofumpt -l .) && { test -z "$$out" || { echo "not formatted:"; echo "$$out"; exit 1; }; }
 	go vet $(TAGS) ./...
 	$(TOOL) staticcheck $(TAGS) ./...
-	shellcheck -x scripts/*.sh bench/run.sh .ci/run
+	shellcheck -x scripts/*.sh bench/run.sh bench/stampede bench/hitratio .ci/run
 
 format: ## format the Go files
 	$(TOOL) gofumpt -w .
