@@ -7,7 +7,7 @@ package main
 const (
 	boundHit   = "Ten headers where bare Gin's answer has three: net/http copies, sorts and writes them; besides, connections have deadlines, and books and metrics are kept."
 	boundPeer  = "The client's own HTTP exchange with the entry node, which both variants make and which is most of what is left."
-	boundBatch = "Each key is a call, a frame and a hand-over between goroutines of its own on the link between the nodes, and a JSON object on its own."
+	boundBatch = "What each key costs by itself: its place in the LRU, its fields in a frame and in the answer at either end, and an entry that is made at the entry node only to be passed on."
 )
 
 // goals are what is wanted of Kring beside its peers: on all cores, and with
