@@ -243,10 +243,14 @@ func TestSlowStart(t *testing.T) {
 			if e := endpoint(t, p, "b"); !e.Eligible || !e.Healthy || e.Reason != "slow start: 0 % of its share" {
 				t.Errorf("b is %+v", e)
 			}
-			// 5 % of a half, then 50 %, then 95 %: within six standard deviations.
-			for _, want := range []float64{0.025, 0, 0, 0, 0.225, 0, 0, 0, 0, 0.475} {
-				if got := share(10 * time.Second); want > 0 && math.Abs(got-want) > 0.095 {
-					t.Errorf("b got %v in this tenth of its slow start, want about %v", got, want)
+			// Of each of b's turns as many pass as are left of slow_start. A policy
+			// that takes turns gives the next one to the others, one that counts
+			// may give it to b again: between f/2 and f/(1+f), and five standard
+			// deviations.
+			for tenth := range 10 {
+				least, most := float64(tenth)/20, float64(tenth+1)/10
+				if got := share(10 * time.Second); got < least-0.08 || got > most/(1+most)+0.08 {
+					t.Errorf("b got %v in tenth %d of its slow start, want %v to %v", got, tenth, least, most/(1+most))
 				}
 			}
 			if got := share(time.Second); math.Abs(got-0.5) > 0.002 {

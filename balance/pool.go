@@ -141,8 +141,7 @@ func (p *Pool) pick(ctx context.Context, not string) (Pick, error) {
 			return Pick{}, fmt.Errorf("pick from pool %s: %w", p.cfg.Name, err)
 		}
 		if s.ramps && heldBack == "" && len(s.seats) > 1 && p.holdsBack(c.m) {
-			// Its turn is spent, so that its share of all turns is smaller by
-			// as much, whatever the policy.
+			// Its turn is spent, whatever the policy: it does not catch up.
 			p.policy.release(c)
 			heldBack = c.m.endpoint.Name
 			continue

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -184,7 +185,9 @@ func (c *redisCluster) refresh(ctx context.Context) error {
 		}
 		failed = errors.Join(failed, err)
 		c.doubt(address, err)
-		if ctx.Err() != nil {
+		// A connection's deadline passes before the context knows of it: those
+		// who would be asked in no time at all are not to blame.
+		if d, ok := ctx.Deadline(); ctx.Err() != nil || ok && !time.Now().Before(d) {
 			break
 		}
 	}
