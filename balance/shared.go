@@ -130,8 +130,15 @@ func (h *shared) pickLocally(ctx context.Context, s *set) (choice, error) {
 	return h.local.pick(ctx, s)
 }
 
-// choose asks Redis: twice if it named nobody (it may have lost the set) or
-// somebody whom this process does not know.
+// choose asks Redis: again if it named nobody (it may have lost the set) or
+// somebody whom this process does not know. Three times, for the first look at
+// the state may be one that had begun before the set was lost:
+//
+//	watch: runs the sync script
+//	       the set is lost
+//	pick:  reads syncs, is given nobody
+//	watch: counts its sync
+//	pick:  takes that for a look since, is given nobody again; the next is one
 func (h *shared) choose(ctx context.Context, s *set) (choice, error) {
 	syncs := h.syncs.Load()
 	if !h.synced.Load() {
@@ -140,7 +147,7 @@ func (h *shared) choose(ctx context.Context, s *set) (choice, error) {
 		}
 	}
 	weighted := slices.ContainsFunc(s.seats, func(t seat) bool { return t.step != 1 })
-	for range 2 {
+	for range 3 {
 		syncs = h.syncs.Load()
 		token := ""
 		if h.leases() {
