@@ -305,31 +305,7 @@ func TestDoneCountsOnce(t *testing.T) {
 func TestEveryOutcomeGivesThePickBack(t *testing.T) { // L8
 	everyPolicy(t, func(t *testing.T, policy string) {
 		p := newPool(t, config(policy, 3, 1, 2))
-		var wg sync.WaitGroup
-		for w := range 4 {
-			wg.Go(func() {
-				for i := range 2500 {
-					got, err := p.Pick(t.Context())
-					if err != nil {
-						t.Errorf("pick: %v", err)
-						return
-					}
-					func() {
-						defer func() { _ = recover() }() // the load that panics
-						defer got.Done(balance.Failure)
-						switch (w + i) % 4 {
-						case 0:
-							got.Done(balance.Success)
-						case 1:
-							got.Done(balance.Cancelled)
-						case 2:
-							panic("load")
-						}
-					}()
-				}
-			})
-		}
-		wg.Wait()
+		loadsThatEndAnyhow(t, p, 4, 2500)
 		var assigned int64
 		for _, e := range p.Status().Endpoints {
 			assigned += e.Assigned
@@ -421,4 +397,35 @@ func TestValidate(t *testing.T) {
 			}
 		})
 	}
+}
+
+// loadsThatEndAnyhow makes picks, each for a load that succeeds, is cancelled,
+// panics or fails.
+func loadsThatEndAnyhow(t *testing.T, p *balance.Pool, workers, each int) {
+	t.Helper()
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for i := range each {
+				got, err := p.Pick(t.Context())
+				if err != nil {
+					t.Errorf("pick: %v", err)
+					return
+				}
+				func() {
+					defer func() { _ = recover() }() // the load that panics
+					defer got.Done(balance.Failure)
+					switch (w + i) % 4 {
+					case 0:
+						got.Done(balance.Success)
+					case 1:
+						got.Done(balance.Cancelled)
+					case 2:
+						panic("load")
+					}
+				}()
+			}
+		})
+	}
+	wg.Wait()
 }

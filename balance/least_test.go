@@ -357,31 +357,7 @@ func TestEveryOutcomeEndsTheLease(t *testing.T) { // L8
 	everyBackend(t, func(t *testing.T, b backend) {
 		cfg := config("least_in_flight", 3, 1, 2)
 		p := b.open(t, cfg)
-		var wg sync.WaitGroup
-		for w := range 8 {
-			wg.Go(func() {
-				for i := range 10_000 / 8 / 10 {
-					got, err := p.Pick(t.Context())
-					if err != nil {
-						t.Errorf("pick: %v", err)
-						return
-					}
-					func() {
-						defer func() { _ = recover() }() // the load that panics
-						defer got.Done(balance.Failure)
-						switch (w + i) % 4 {
-						case 0:
-							got.Done(balance.Success)
-						case 1:
-							got.Done(balance.Cancelled)
-						case 2:
-							panic("load")
-						}
-					}()
-				}
-			})
-		}
-		wg.Wait()
+		loadsThatEndAnyhow(t, p, 8, 10_000/8/10)
 		for _, e := range p.Inspect(t.Context()).Endpoints {
 			if e.InFlight != 0 {
 				t.Errorf("endpoint %s: %d in flight, want 0", e.Name, e.InFlight)
