@@ -60,6 +60,8 @@ type Answer struct {
 	// how that node answered; elsewhere it equals Kind.
 	Node      string
 	OwnerKind Kind
+	// StandIn says that Node answered in place of the key's owner.
+	StandIn bool
 	// Status is the origin's status when a load took place (200, 304, 404, …).
 	Status int
 	// Stored says that a loaded value was kept.

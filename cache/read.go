@@ -149,7 +149,7 @@ func (c *Cache) act(ctx context.Context, g *group, h uint64, key Key, term uint6
 	if !onlyIfCached {
 		a, err = c.load(ctx, g, h, key, term)
 	}
-	a.Node, a.OwnerKind = c.node, a.Kind
+	a.Node, a.OwnerKind, a.StandIn = c.node, a.Kind, term != 0
 	return a, err
 }
 
@@ -164,19 +164,21 @@ func (c *Cache) fromStore(g *group, h uint64, key Key, term uint64, onlyIfCached
 		if !onlyIfCached && g.RefreshAhead > 0 && g.aging(e, now) {
 			c.refresh(key, h, g, term)
 		}
-		return Answer{Entry: e, Kind: KindHit, Node: c.node, OwnerKind: KindHit}
+		return Answer{Entry: e, Kind: KindHit, Node: c.node, OwnerKind: KindHit, StandIn: term != 0}
 	}
 	if st == stale {
 		if !onlyIfCached {
 			c.refresh(key, h, g, term)
 		}
-		return Answer{Entry: e, Kind: KindStale, Node: c.node, OwnerKind: KindStale}
+		return Answer{Entry: e, Kind: KindStale, Node: c.node, OwnerKind: KindStale, StandIn: term != 0}
 	}
 	if st == dead && e != nil && !e.revalidatable() {
 		c.store.removeEntry(h, key, e)
 	}
 	if g.plain() && g.checkKey(key.Key, c.config.MaxKeyBytes) == nil {
-		return c.nothing()
+		a := c.nothing()
+		a.StandIn = term != 0
+		return a
 	}
 	return Answer{}
 }

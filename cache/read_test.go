@@ -109,7 +109,11 @@ func TestActsHereWhenForwardSaysSo(t *testing.T) {
 			return cache.Answer{}, cache.ErrActHere
 		}
 		f.wants(f.get(doc("k")), "k#1", cache.KindLoad)
-		f.wants(f.get(doc("k")), "k#1", cache.KindHit)
+		g := f.get(doc("k"))
+		f.wants(g, "k#1", cache.KindHit)
+		if !g.StandIn {
+			t.Errorf("%+v", g)
+		}
 		if s := f.Stats(); s.StandIn != 2 || s.Peer != 0 {
 			t.Errorf("%+v", s)
 		}
@@ -248,8 +252,8 @@ func TestServeAsAStandIn(t *testing.T) {
 		f := setup(t, routed(&router{self: true, term: 3}))
 		a, err := f.Serve(t.Context(), &cache.Request{Op: cache.OpGet, Key: doc("k")})
 		f.Settle(a.Kind, true)
-		if s := f.Stats(); err != nil || s.StandIn != 1 || s.ServedLoads != 1 {
-			t.Errorf("%+v, %v", s, err)
+		if s := f.Stats(); err != nil || s.StandIn != 1 || s.ServedLoads != 1 || !a.StandIn {
+			t.Errorf("%+v, %+v, %v", a, s, err)
 		}
 	})
 }

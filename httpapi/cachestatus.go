@@ -32,7 +32,7 @@ func newStatuses(node string) *statuses {
 // values is the header's value for an answer: the node that acted for the key
 // first, then, if it was another, this one.
 func (s *statuses) values(ans *cache.Answer, now time.Time) []string {
-	if ans.Kind == cache.KindHit && ans.Entry.Term == 0 {
+	if ans.Kind == cache.KindHit && !ans.StandIn {
 		switch e := ans.Entry; {
 		case e.Negative:
 			return s.negative
@@ -42,7 +42,7 @@ func (s *statuses) values(ans *cache.Answer, now time.Time) []string {
 			return s.hit.values(seconds(e.Left(now)))
 		}
 	}
-	if ans.Kind == cache.KindStale && ans.Entry.Term == 0 {
+	if ans.Kind == cache.KindStale && !ans.StandIn {
 		return s.stale
 	}
 	b := make([]byte, 0, 128)
@@ -97,8 +97,7 @@ func appendStatus(b []byte, node string, kind cache.Kind, ans *cache.Answer, now
 			b = append(b, "; collapsed"...)
 		}
 	}
-	if e.Term != 0 {
-		// Answered in place of the key's owner, which this node does not hear.
+	if ans.StandIn {
 		detail = "stand-in"
 	}
 	if detail != "" {

@@ -15,7 +15,6 @@ func TestCacheStatus(t *testing.T) {
 	negative := &cache.Entry{Born: now, TTL: time.Minute, Negative: true}
 	old := &cache.Entry{Born: now.Add(-2 * time.Minute), TTL: time.Minute}
 	long := &cache.Entry{Born: now, TTL: 48 * time.Hour}
-	standIn := &cache.Entry{Born: now, TTL: 37500 * time.Millisecond, Term: 7}
 	for _, c := range []struct {
 		ans  cache.Answer
 		want string
@@ -35,14 +34,19 @@ func TestCacheStatus(t *testing.T) {
 			cache.Answer{Kind: cache.KindJoined, Entry: value, Status: 200, Stored: true},
 			"kring-1; fwd=miss; fwd-status=200; stored; collapsed",
 		},
-		{cache.Answer{Kind: cache.KindHit, Entry: standIn}, "kring-1; hit; ttl=37; detail=stand-in"},
+		{cache.Answer{Kind: cache.KindHit, Entry: value, StandIn: true}, "kring-1; hit; ttl=37; detail=stand-in"},
+		{cache.Answer{Kind: cache.KindStale, Entry: old, StandIn: true}, "kring-1; hit; detail=stand-in"},
 		{
-			cache.Answer{Kind: cache.KindLoad, Entry: standIn, Status: 200, Stored: true},
+			cache.Answer{Kind: cache.KindLoad, Entry: value, Status: 200, Stored: true, StandIn: true},
 			"kring-1; fwd=miss; fwd-status=200; stored; detail=stand-in",
 		},
 		{
 			cache.Answer{Kind: cache.KindPeer, OwnerKind: cache.KindHit, Node: "kring-2", Entry: value},
 			"kring-2; hit; ttl=37, kring-1; fwd=miss; detail=peer:kring-2",
+		},
+		{
+			cache.Answer{Kind: cache.KindPeer, OwnerKind: cache.KindHit, Node: "kring-2", Entry: value, StandIn: true},
+			"kring-2; hit; ttl=37; detail=stand-in, kring-1; fwd=miss; detail=peer:kring-2",
 		},
 		{
 			cache.Answer{Kind: cache.KindPeer, OwnerKind: cache.KindHit, Node: "kring-2", Entry: negative},

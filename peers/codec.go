@@ -140,6 +140,7 @@ const (
 	flagCopy
 	flagLastLoad
 	flagMany
+	flagStandIn
 	flagsEnd
 )
 
@@ -158,6 +159,7 @@ func (r *reply) flags() uint64 {
 	set(r.answer.Stored, flagStored)
 	set(r.answer.Created, flagCreated)
 	set(r.answer.StaleError, flagStaleError)
+	set(r.answer.StandIn, flagStandIn)
 	set(r.copy != nil, flagCopy)
 	set(r.copy != nil && r.copy.LastLoad != nil, flagLastLoad)
 	set(r.many != nil, flagMany)
@@ -208,6 +210,7 @@ func parseReply(b []byte, maxValue int, now time.Time) (r reply, total int, err 
 	r.answer.Stored = flags&flagStored != 0
 	r.answer.Created = flags&flagCreated != 0
 	r.answer.StaleError = flags&flagStaleError != 0
+	r.answer.StandIn = flags&flagStandIn != 0
 	r.answer.Kind = d.kind()
 	r.answer.OwnerKind = d.kind()
 	r.answer.Node = d.string()

@@ -122,7 +122,7 @@ func TestRepliesCrossUnchanged(t *testing.T) {
 	negative := &cache.Entry{Value: []byte{}, Negative: true, TTL: time.Second, Born: now}
 	load := &cache.LastLoad{Endpoint: "a", At: now.Add(-time.Minute), Millis: 1.5, Status: 304, Code: "x", Waited: 7}
 	for _, want := range []reply{
-		{answer: cache.Answer{Entry: entry, Kind: cache.KindLoad, OwnerKind: cache.KindLoad, Node: "n", Status: 200, Stored: true, StaleError: true}, counted: true},
+		{answer: cache.Answer{Entry: entry, Kind: cache.KindLoad, OwnerKind: cache.KindLoad, Node: "n", Status: 200, Stored: true, StaleError: true, StandIn: true}, counted: true},
 		{answer: cache.Answer{Entry: forever, Kind: cache.KindHit}},
 		{answer: cache.Answer{Entry: negative, Kind: cache.KindHit}, counted: true},
 		{answer: cache.Answer{Created: true, Node: "n"}},
