@@ -67,9 +67,9 @@ type API struct {
 
 // What a header is set to for every answer, shared and never written to.
 var (
-	nosniff = []string{"nosniff"}
-	noCache = []string{"no-cache"}
-	noStore = []string{"no-store"}
+	nosniff        = []string{"nosniff"}
+	mustRevalidate = []string{"max-age=0, must-revalidate"}
+	noStore        = []string{"no-store"}
 )
 
 // New builds an API. It reads the token files.

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -44,6 +45,8 @@ const statusClientGone = 499
 type failure struct {
 	status int
 	title  string
+	// detail is for errors that say nothing of the case at hand themselves.
+	detail string
 	// retryAfter is the header Retry-After in seconds; 0 sends none.
 	retryAfter int
 	// close ends the connection: what the client sends next cannot be trusted
@@ -54,44 +57,142 @@ type failure struct {
 // failures is the one table from a code to what a client sees of it. A code
 // that is missing here is an internal error.
 var failures = map[cache.Code]failure{
-	"bad-key":             {status: http.StatusBadRequest, title: "The key is not acceptable"},
-	"bad-group":           {status: http.StatusBadRequest, title: "The group name is not acceptable"},
-	"bad-ttl":             {status: http.StatusBadRequest, title: "The time to live is not acceptable"},
-	"bad-request":         {status: http.StatusBadRequest, title: "The request is not acceptable"},
-	"unauthorized":        {status: http.StatusUnauthorized, title: "A valid token is required"},
-	"forbidden":           {status: http.StatusForbidden, title: "The token does not allow this"},
-	"not-found":           {status: http.StatusNotFound, title: "There is no such key"},
-	"unknown-group":       {status: http.StatusNotFound, title: "There is no such group"},
-	"unknown-pool":        {status: http.StatusNotFound, title: "There is no such pool"},
-	"unknown-assignment":  {status: http.StatusNotFound, title: "There is no such assignment"},
-	"no-route":            {status: http.StatusNotFound, title: "There is nothing at this path"},
-	"method-not-allowed":  {status: http.StatusMethodNotAllowed, title: "The method is not allowed here"},
-	"precondition-failed": {status: http.StatusPreconditionFailed, title: "The condition is not met"},
-	"value-too-large":     {status: http.StatusRequestEntityTooLarge, title: "The body is too large", close: true},
-	"key-too-long":        {status: http.StatusRequestURITooLong, title: "The key is too long"},
-	"header-too-large":    {status: http.StatusRequestHeaderFieldsTooLarge, title: "The request's header is too large"},
-	"expectation-failed":  {status: http.StatusExpectationFailed, title: "Nothing but 100-continue can be expected"},
-	"upgrade-required":    {status: http.StatusUpgradeRequired, title: "This path is for the links between nodes"},
-	"transfer-coding":     {status: http.StatusNotImplemented, title: "The only transfer coding is chunked"},
-	"http-version":        {status: http.StatusHTTPVersionNotSupported, title: "The version of HTTP is not supported"},
-	"rate-limited":        {status: http.StatusTooManyRequests, title: "Too many requests with this token", retryAfter: 1},
-	"client-gone":         {status: statusClientGone, title: "The client is gone"},
-	"internal":            {status: http.StatusInternalServerError, title: "Something went wrong inside"},
-	"origin-failed":       {status: http.StatusBadGateway, title: "The origin failed"},
-	"origin-bad-answer":   {status: http.StatusBadGateway, title: "The origin's answer cannot be used"},
-	"overloaded":          {status: http.StatusServiceUnavailable, title: "Too much is going on", retryAfter: 1},
+	"bad-key": {
+		status: http.StatusBadRequest, title: "The key is not acceptable",
+		detail: "a key is UTF-8 without control characters, and not empty",
+	},
+	"bad-group": {
+		status: http.StatusBadRequest, title: "The group name is not acceptable",
+		detail: "a group is [a-z0-9][a-z0-9_-]{0,62}",
+	},
+	"bad-ttl": {
+		status: http.StatusBadRequest, title: "The time to live is not acceptable",
+		detail: "ttl is a duration above zero, such as 30s or 1h30m",
+	},
+	"bad-request": {
+		status: http.StatusBadRequest, title: "The request is not acceptable",
+		detail: "the request line, a header field or the length cannot be read, or in two ways",
+	},
+	"unauthorized": {
+		status: http.StatusUnauthorized, title: "A valid token is required",
+		detail: "the request has no token, or one that this node does not know",
+	},
+	"forbidden": {
+		status: http.StatusForbidden, title: "The token does not allow this",
+		detail: "the token's role or groups do not reach this far",
+	},
+	"not-found": {
+		status: http.StatusNotFound, title: "There is no such key",
+		detail: "the origin has no such key, or nothing was PUT",
+	},
+	"unknown-group": {
+		status: http.StatusNotFound, title: "There is no such group",
+		detail: "no group of this name is configured",
+	},
+	"unknown-pool": {
+		status: http.StatusNotFound, title: "There is no such pool",
+		detail: "no pool of this name is configured",
+	},
+	"unknown-assignment": {
+		status: http.StatusNotFound, title: "There is no such assignment",
+		detail: "it is over, has lapsed or was not made here",
+	},
+	"no-route": {
+		status: http.StatusNotFound, title: "There is nothing at this path",
+		detail: "what there is: /openapi.yaml",
+	},
+	"method-not-allowed": {
+		status: http.StatusMethodNotAllowed, title: "The method is not allowed here",
+		detail: "Allow names those that are",
+	},
+	"precondition-failed": {
+		status: http.StatusPreconditionFailed, title: "The condition is not met",
+		detail: "If-Match or If-None-Match does not fit what is there",
+	},
+	"value-too-large": {
+		status: http.StatusRequestEntityTooLarge, title: "The body is too large", close: true,
+		detail: "the body is larger than this node accepts",
+	},
+	"key-too-long": {
+		status: http.StatusRequestURITooLong, title: "The key is too long",
+		detail: "a key has at most cache.max_key_bytes",
+	},
+	"header-too-large": {
+		status: http.StatusRequestHeaderFieldsTooLarge, title: "The request's header is too large",
+		detail: "the request line and the header fields together are too long",
+	},
+	"expectation-failed": {
+		status: http.StatusExpectationFailed, title: "Nothing but 100-continue can be expected",
+		detail: "the header Expect names something else",
+	},
+	"upgrade-required": {
+		status: http.StatusUpgradeRequired, title: "This path is for the links between nodes",
+		detail: "the request does not ask for an upgrade to the link of this version",
+	},
+	"transfer-coding": {
+		status: http.StatusNotImplemented, title: "The only transfer coding is chunked",
+		detail: "the header Transfer-Encoding names something else",
+	},
+	"http-version": {
+		status: http.StatusHTTPVersionNotSupported, title: "The version of HTTP is not supported",
+		detail: "HTTP/1.1 is spoken here",
+	},
+	"rate-limited": {
+		status: http.StatusTooManyRequests, title: "Too many requests with this token", retryAfter: 1,
+		detail: "limits.rate_per_token is reached",
+	},
+	"client-gone": {
+		status: statusClientGone, title: "The client is gone",
+		detail: "the client has closed its connection",
+	},
+	"internal": {
+		status: http.StatusInternalServerError, title: "Something went wrong inside",
+		detail: "the node's log has the cause beside this request_id",
+	},
+	"origin-failed": {
+		status: http.StatusBadGateway, title: "The origin failed",
+		detail: "no endpoint answered 200, 404 or 410",
+	},
+	"origin-bad-answer": {
+		status: http.StatusBadGateway, title: "The origin's answer cannot be used",
+		detail: "its body was not whole, or too large",
+	},
+	"overloaded": {
+		status: http.StatusServiceUnavailable, title: "Too much is going on", retryAfter: 1,
+		detail: "a limit of this node is reached",
+	},
 	"no-eligible-endpoint": {
 		status: http.StatusServiceUnavailable, title: "The pool has no eligible endpoint", retryAfter: 1,
+		detail: "nothing was sent",
 	},
 	"pool-degraded": {
 		status: http.StatusServiceUnavailable, title: "The pool's shared state cannot be reached", retryAfter: 1,
+		detail: "it is tried again until it can be",
 	},
-	"draining":          {status: http.StatusServiceUnavailable, title: "The node is shutting down", retryAfter: 1},
-	"not-ready":         {status: http.StatusServiceUnavailable, title: "The node is not ready", retryAfter: 1},
-	"cut-off":           {status: http.StatusServiceUnavailable, title: "The node hears no majority", retryAfter: 1},
-	"origin-timeout":    {status: http.StatusGatewayTimeout, title: "The origin did not answer in time"},
-	"not-cached":        {status: http.StatusGatewayTimeout, title: "The key is not cached"},
-	"write-unconfirmed": {status: http.StatusGatewayTimeout, title: "Not every node has confirmed the write"},
+	"draining": {
+		status: http.StatusServiceUnavailable, title: "The node is shutting down", retryAfter: 1,
+		detail: "the other nodes go on",
+	},
+	"not-ready": {
+		status: http.StatusServiceUnavailable, title: "The node is not ready", retryAfter: 1,
+		detail: "the node has yet to hear from its peers",
+	},
+	"cut-off": {
+		status: http.StatusServiceUnavailable, title: "The node hears no majority", retryAfter: 1,
+		detail: "writes wait until it does",
+	},
+	"origin-timeout": {
+		status: http.StatusGatewayTimeout, title: "The origin did not answer in time",
+		detail: "the load may still end and fill the cache",
+	},
+	"not-cached": {
+		status: http.StatusGatewayTimeout, title: "The key is not cached",
+		detail: "the request asked for nothing but what is cached",
+	},
+	"write-unconfirmed": {
+		status: http.StatusGatewayTimeout, title: "Not every node has confirmed the write",
+		detail: "it may still take effect",
+	},
 }
 
 // problem is the body of every error (RFC 9457).
@@ -99,7 +200,7 @@ type problem struct {
 	Type        string   `json:"type"`
 	Title       string   `json:"title"`
 	Status      int      `json:"status"`
-	Detail      string   `json:"detail,omitempty"`
+	Detail      string   `json:"detail"`
 	Node        string   `json:"node"`
 	RequestID   string   `json:"request_id"`
 	Unconfirmed []string `json:"unconfirmed,omitempty"`
@@ -170,7 +271,7 @@ func (a *API) fail(c *gin.Context, err error) {
 	h["Kring-Node"] = a.nodeValue
 	p := problem{
 		Type: "/problems/" + string(e.Code), Title: f.title, Status: f.status,
-		Detail: e.Detail, Node: a.node, RequestID: a.requestID(c),
+		Detail: cmp.Or(e.Detail, f.detail), Node: a.node, RequestID: a.requestID(c),
 	}
 	var unconfirmed *cache.UnconfirmedError
 	if errors.As(err, &unconfirmed) {
@@ -192,10 +293,7 @@ func (a *API) logInternal(c *gin.Context, err error) {
 // render writes the problem as the client can read it.
 func (p *problem) render(accept []string) (body []byte, contentType string) {
 	if text := weight(accept, "text/plain"); text > weight(accept, "application/problem+json", "application/json") {
-		line := strconv.Itoa(p.Status) + " " + p.Type[len("/problems/"):] + ": " + p.Title
-		if p.Detail != "" {
-			line += ": " + p.Detail
-		}
+		line := strconv.Itoa(p.Status) + " " + p.Type[len("/problems/"):] + ": " + p.Title + ": " + p.Detail
 		line = strings.Map(func(r rune) rune {
 			if r < ' ' || r == 0x7f {
 				return ' '

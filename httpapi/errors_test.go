@@ -38,7 +38,7 @@ func TestFailures(t *testing.T) {
 		for _, code := range codes {
 			n++
 			f, ok := failures[code]
-			if !ok || f.status != status || f.title == "" {
+			if !ok || f.status != status || f.title == "" || f.detail == "" {
 				t.Errorf("%s: %+v, want status %d", code, f, status)
 			}
 			if (status == 503 || status == 429) != (f.retryAfter > 0) {

@@ -84,7 +84,7 @@ func (a *API) describe(h http.Header, ans *cache.Answer, now time.Time) {
 		h["Cache-Control"] = noStore
 	case e.TTL == 0:
 		// For ever means until somebody writes, which nobody can foresee.
-		h["Cache-Control"] = noCache
+		h["Cache-Control"] = mustRevalidate
 	default:
 		// The whole lifetime: a client takes Age off it itself.
 		h["Cache-Control"] = a.maxAges.values(seconds(e.TTL))

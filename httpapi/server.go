@@ -110,7 +110,7 @@ func (l *listener) refuse(c net.Conn) {
 func (a *API) explainUnread(code cache.Code) []byte {
 	f := failures[code]
 	id := a.ids.next()
-	p := problem{Type: "/problems/" + string(code), Title: f.title, Status: f.status, Node: a.node, RequestID: id}
+	p := problem{Type: "/problems/" + string(code), Title: f.title, Status: f.status, Detail: f.detail, Node: a.node, RequestID: id}
 	body, contentType := p.render(nil)
 	b := fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %d\r\nX-Request-ID: %s\r\nConnection: close\r\n",
 		f.status, http.StatusText(f.status), contentType, len(body), id)
