@@ -77,7 +77,7 @@ func reachable(l *Loaded, err error) (*Loaded, error) {
 }
 
 func read(file string, flags *pflag.FlagSet, validate func(node.Config) error) (*Loaded, error) {
-	file, err := choose(file)
+	file, err := choose(file, flags)
 	if err != nil {
 		return nil, err
 	}
@@ -99,9 +99,12 @@ func read(file string, flags *pflag.FlagSet, validate func(node.Config) error) (
 	return loaded, nil
 }
 
-func choose(file string) (string, error) {
+func choose(file string, flags *pflag.FlagSet) (string, error) {
 	if file != "" {
 		return file, nil
+	}
+	if flags != nil && flags.Changed("config") { // --config "$UNSET"
+		return "", errors.New(`--config: "" is no file`)
 	}
 	switch _, err := os.Stat(DefaultFile); {
 	case err == nil:
@@ -153,17 +156,44 @@ func (l *loader) readFile() error {
 	if l.file == "" {
 		return nil
 	}
+	text, err := os.ReadFile(l.file)
+	if err != nil {
+		return fmt.Errorf("%s: %w", l.file, err)
+	}
+	document := map[string]any{}
+	decoder, err := viper.NewCodecRegistry().Decoder("yaml")
+	if err != nil {
+		return fmt.Errorf("%s: %w", l.file, err)
+	}
+	if err := decoder.Decode(text, document); err != nil {
+		return fmt.Errorf("%s: %s", l.file, oneLine(err.Error()))
+	}
 	v := viper.New()
-	v.SetConfigFile(l.file)
-	v.SetConfigType("yaml")
-	if err := v.ReadInConfig(); err != nil {
-		return fmt.Errorf("%s: %s", l.file, strings.TrimPrefix(oneLine(err.Error()), "While parsing config: "))
+	if err := v.MergeConfigMap(document); err != nil {
+		return fmt.Errorf("%s: %w", l.file, err)
 	}
 	settings := v.AllSettings() // without the names that have no value
-	if err := root.checkNames(settings, v.AllKeys()); err != nil {
+	if err := root.checkNames(settings, v.AllKeys(), emptyMaps(document, "")); err != nil {
 		return fmt.Errorf("%s: %w", l.file, err)
 	}
 	return l.viper.MergeConfigMap(settings)
+}
+
+// emptyMaps are the dotted names of maps without anything in them, which are
+// none of viper's keys: a misspelt one would not be noticed.
+func emptyMaps(m map[string]any, path string) []string {
+	var empty []string
+	for name, value := range m {
+		below, ok := asMap(value)
+		at := join(path, strings.ToLower(name))
+		switch {
+		case ok && len(below) == 0:
+			empty = append(empty, at)
+		case ok:
+			empty = append(empty, emptyMaps(below, at)...)
+		}
+	}
+	return empty
 }
 
 // readEnvironment binds the variables, and refuses those that look like a

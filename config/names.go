@@ -8,31 +8,35 @@ import (
 
 // checkNames refuses names in settings that are no setting's, and values where
 // a section belongs. keys are viper's dotted names, which include those
-// without a value.
-func (f *field) checkNames(settings map[string]any, keys []string) error {
-	slices.Sort(keys)
-	for _, key := range keys {
-		if err := root.checkPath(key); err != nil {
+// without a value; empty are those of sections without settings.
+func (f *field) checkNames(settings map[string]any, keys, empty []string) error {
+	all := slices.Sorted(slices.Values(slices.Concat(keys, empty)))
+	for _, key := range all {
+		at, err := root.checkPath(key)
+		if err != nil {
 			return err
+		}
+		if at.kind != kindSection && slices.Contains(empty, key) {
+			return fmt.Errorf("%s: {} is a section, not a value", key)
 		}
 	}
 	return f.checkSections(settings)
 }
 
-// checkPath follows a dotted name down to a setting or section.
-func (f *field) checkPath(path string) error {
+// checkPath follows a dotted name down to its setting or section.
+func (f *field) checkPath(path string) (*field, error) {
 	at := f
 	for name := range strings.SplitSeq(path, ".") {
 		if at.kind != kindSection {
-			return fmt.Errorf("%s: %s has no settings below it", path, at.path)
+			return nil, fmt.Errorf("%s: %s has no settings below it", path, at.path)
 		}
 		below := at.child(name)
 		if below == nil {
-			return unknown(join(at.path, name), at)
+			return nil, unknown(join(at.path, name), at)
 		}
 		at = below
 	}
-	return nil
+	return at, nil
 }
 
 func (f *field) checkSections(settings map[string]any) error {

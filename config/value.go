@@ -55,8 +55,11 @@ func parseBool(raw any) (bool, error) {
 
 func parseInt(raw any) (int, error) {
 	n, err := whole(raw)
-	if err != nil || n > math.MaxInt32 || n < math.MinInt32 {
+	switch {
+	case err != nil:
 		return 0, fmt.Errorf("%s is not a whole number", show(raw))
+	case n > math.MaxInt32 || n < math.MinInt32:
+		return 0, fmt.Errorf("%s is beyond %d", show(raw), math.MaxInt32)
 	}
 	return int(n), nil
 }
