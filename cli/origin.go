@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -73,7 +74,11 @@ func (f originFlags) run(cmd *cobra.Command) (err error) {
 
 	listener, err := net.Listen("tcp", f.listen)
 	if err != nil {
-		return &exitError{exitBind, fmt.Errorf("--listen: %q: %w", f.listen, err)}
+		err = fmt.Errorf("--listen: %q: %w", f.listen, err)
+		if _, tried := errors.AsType[*os.SyscallError](err); tried {
+			return &exitError{exitBind, err}
+		}
+		return err // no address at all
 	}
 	server := &http.Server{
 		Handler:           origin,

@@ -28,7 +28,8 @@ func newServe() *cobra.Command {
 		Long: `Runs one node until SIGTERM or SIGINT. It then is not ready for half a second,
 ends what is under way and exits. Another SIGTERM changes nothing, a SIGINT
 (Ctrl-C) meanwhile exits at once. SIGHUP reads the configuration again: a change of
-log.level takes effect, other changes are named in the log and need a restart.
+log.level takes effect, other changes are named in the log and need a restart, as
+do those of the files that it names.
 
 Each setting's value is that of its flag, else of its environment variable
 (KRING_CACHE_MAX_BYTES for cache.max_bytes), else of the file, else the default.`,
@@ -139,6 +140,9 @@ func (s *server) reloadOnHangup(ctx context.Context, n *node.Node) {
 // mistake changes nothing, and is the one that is not accepted.
 func (s *server) reload() (accepted bool) {
 	next, err := config.Load(s.file, s.flags)
+	if err == nil {
+		err = next.Locate(next.Config.CheckFiles())
+	}
 	if err != nil {
 		s.log.Error("reload refused, the old configuration stays in force", "error", err)
 		return false
