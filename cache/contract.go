@@ -97,7 +97,7 @@ type Loaded struct {
 	// Tags, if there are any, replace those of the entry that is not modified.
 	Tags      []string
 	Status    int
-	Endpoint  string
+	Endpoint  string // set also when the load failed at it
 	Freshness Freshness
 }
 
@@ -169,6 +169,7 @@ type Copy struct {
 
 // LastLoad is the newest load of a key that a node remembers.
 type LastLoad struct {
+	// Endpoint is the one that was asked, in vain or not; "" if it is not known.
 	Endpoint string    `json:"endpoint"`
 	At       time.Time `json:"at"`
 	Millis   float64   `json:"ms"`

@@ -32,6 +32,9 @@ func (o *origin) Load(ctx context.Context, l *cache.Load) (cache.Loaded, error) 
 	o.mu.Lock()
 	if err := o.refuse; err != nil {
 		o.mu.Unlock()
+		if errors.Is(err, cache.ErrOriginFailed) { // an endpoint was chosen, and cannot be reached
+			return cache.Loaded{Endpoint: "a"}, err
+		}
 		return cache.Loaded{}, err
 	}
 	l.Sent.Add(1)

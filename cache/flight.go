@@ -151,7 +151,7 @@ func (c *Cache) keep(f *flight, e *Entry, now time.Time) bool {
 // any more, of one that was not admitted.
 func (c *Cache) rememberLocked(s *stripe, f *flight, out *outcome, endpoint string, began, now time.Time) {
 	err := out.err
-	if f.load.Sent.Load() > 0 || err == nil {
+	if f.load.Sent.Load() > 0 || err == nil || endpoint != "" {
 		last := &LastLoad{Endpoint: endpoint, At: began, Millis: float64(now.Sub(began)) / float64(time.Millisecond), Waited: f.waiters}
 		var known *Error
 		if err == nil {

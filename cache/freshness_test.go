@@ -422,6 +422,13 @@ func TestCopyTellsStatesAndLoadsApart(t *testing.T) {
 		f.origin.set(0, failing)
 		f.get(doc("k"))
 		copyIs("stale-if-error", 0, 1, "origin-failed")
+		pass(10 * second)
+		f.origin.refuses(cache.ErrOriginFailed) // nobody listens there: no request was sent
+		f.get(doc("k"))
+		copyIs("stale-if-error", 0, 1, "origin-failed")
+		if c, _ := f.Copy(doc("k")); c.LastLoad.Endpoint != "a" {
+			t.Errorf("endpoint %q", c.LastLoad.Endpoint)
+		}
 	})
 }
 

@@ -51,6 +51,18 @@ func TestValue(t *testing.T) {
 	}
 }
 
+func TestNoContentType(t *testing.T) {
+	srv := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header()["Content-Type"] = nil
+		fmt.Fprint(w, "v")
+	})
+	r := start(t, "/{key}", []string{srv.URL}).load(t, "k", nil)
+	r.mustBe(t, "v")
+	if r.Entry.ContentType != "application/octet-stream" {
+		t.Errorf("Content-Type %q", r.Entry.ContentType)
+	}
+}
+
 func TestSizes(t *testing.T) {
 	const most = 300_000
 	body := strings.Repeat("0123456789", most/10+1)
@@ -126,6 +138,9 @@ func TestStatuses(t *testing.T) {
 			} else if r.err != nil || !r.Entry.Negative || len(r.Entry.Value) != 0 || r.Status != tt.status {
 				t.Errorf("loaded %+v, %v; want a negative entry", r.Loaded, r.err)
 			}
+			if r.Endpoint != "a" {
+				t.Errorf("endpoint %q", r.Endpoint) // of a failed load, too: explanations name it
+			}
 			if r.sent != 1 || s.healthy("a") == tt.blamed {
 				t.Errorf("sent %d, endpoint healthy %v; want 1, %v", r.sent, s.healthy("a"), !tt.blamed)
 			}
@@ -169,6 +184,46 @@ func TestConditionalLoads(t *testing.T) {
 				t.Errorf("If-Modified-Since: %s, want %s", got, tt.wantSince)
 			}
 			s.load(t, "new", &tt.previous).mustBe(t, "new")
+		})
+	}
+}
+
+// A 304 that names another entity tag says nothing of the entry that was to be
+// compared: the value is asked for again, without a condition.
+func TestNotModifiedOfAnotherTag(t *testing.T) {
+	for _, tt := range []struct {
+		told, had string
+		renews    bool
+	}{
+		{`"v1"`, `"v1"`, true},
+		{`W/"v1"`, `"v1"`, true},
+		{`"v1"`, `W/"v1"`, true},
+		{"", `"v1"`, true},
+		{`"v2"`, "", true},
+		{`"v2"`, `"v1"`, false},
+		{`W/"v2"`, `"v1"`, false},
+	} {
+		t.Run(tt.told+" for "+tt.had, func(t *testing.T) {
+			srv := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("ETag", tt.told)
+				if r.Header.Get("If-None-Match")+r.Header.Get("If-Modified-Since") != "" {
+					w.WriteHeader(http.StatusNotModified)
+					return
+				}
+				fmt.Fprint(w, "new")
+			})
+			s := start(t, "/{key}", []string{srv.URL}, ejectAtOnce)
+			r := s.load(t, "k", &cache.Entry{OriginETag: tt.had, LastModified: "Mon, 02 Jan 2006 15:04:05 GMT"})
+			if tt.renews {
+				if r.err != nil || !r.NotModified || r.sent != 1 {
+					t.Errorf("loaded %+v, %v, sent %d; want a renewal", r.Loaded, r.err, r.sent)
+				}
+				return
+			}
+			r.mustBe(t, "new")
+			if r.NotModified || r.Status != 200 || r.sent != 2 || !s.healthy("a") {
+				t.Errorf("loaded %+v, sent %d, healthy %v", r.Loaded, r.sent, s.healthy("a"))
+			}
 		})
 	}
 }

@@ -89,7 +89,7 @@ func TestKeptHeaders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (&cache.Entry{Value: []byte("v"), LastModified: "yesterday", Tags: []string{"a", "b", "e"}, NoStore: true}); !reflect.DeepEqual(e, want) {
+	if want := (&cache.Entry{Value: []byte("v"), ContentType: "application/octet-stream", LastModified: "yesterday", Tags: []string{"a", "b", "e"}, NoStore: true}); !reflect.DeepEqual(e, want) {
 		t.Errorf("entry %+v, want %+v", e, want)
 	}
 	for line, want := range map[string]bool{"*": true, " * ": true, "a,*": true, "": false, "a*": false, "Accept, Origin": false} {

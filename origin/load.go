@@ -63,29 +63,30 @@ func (o *Origin) load(ctx context.Context, t *template, l *cache.Load) (cache.Lo
 		return loaded, nil
 	}
 	if !fail.again || over(ctx) || !o.budget.spend() {
-		return cache.Loaded{}, fail.err
+		return loaded, fail.err
 	}
 	other, err := o.pool.PickOther(ctx, pick.Endpoint.Name)
 	if err != nil {
 		o.budget.refund()
-		return cache.Loaded{}, fail.err
+		return loaded, fail.err
 	}
 	o.log.LogAttrs(ctx, slog.LevelDebug, "load tried again", slog.String("pool", o.pool.Name()),
 		slog.String("endpoint", other.Endpoint.Name), slog.Any("after", fail.err))
 	loaded, fail = o.try(ctx, other, target, l)
 	if fail != nil {
-		return cache.Loaded{}, fail.err
+		return loaded, fail.err
 	}
 	return loaded, nil
 }
 
 // try asks one endpoint. Whatever happens, panics included, it gives the pick
-// back and counts a request that reached the origin in l.Sent, once.
+// back and counts what reached the origin in l.Sent. After a failure, too, what
+// was loaded has the endpoint's name.
 func (o *Origin) try(ctx context.Context, pick balance.Pick, target string, l *cache.Load) (loaded cache.Loaded, fail *failure) {
 	outcome := balance.Cancelled
 	defer func() { pick.Done(outcome) }()
 
-	loaded, fail = o.ask(ctx, pick.Endpoint, target, l)
+	loaded, fail = o.ask(ctx, pick.Endpoint, target, l, l.Previous)
 	if fail == nil {
 		outcome = balance.Success
 		return loaded, nil
@@ -94,15 +95,17 @@ func (o *Origin) try(ctx context.Context, pick balance.Pick, target string, l *c
 	if !errors.Is(ctx.Err(), context.Canceled) {
 		o.failed.say(ctx, pick.Endpoint.Name, fail.err)
 	}
-	return loaded, fail
+	return cache.Loaded{Endpoint: pick.Endpoint.Name}, fail
 }
 
-func (o *Origin) ask(ctx context.Context, e balance.Endpoint, target string, l *cache.Load) (cache.Loaded, *failure) {
+// ask makes one request, which is conditional if there is a previous entry; a
+// second one without it where the answer to that is about another entry.
+func (o *Origin) ask(ctx context.Context, e balance.Endpoint, target string, l *cache.Load, previous *cache.Entry) (cache.Loaded, *failure) {
 	u, err := url.Parse(e.URL)
 	if err != nil {
 		return cache.Loaded{}, &failure{cache.ErrOriginFailed.With("endpoint " + e.Name + " has a bad URL").Because(err), balance.Failure, true}
 	}
-	request, conditional := o.request(u, target, l.Previous)
+	request, conditional := o.request(u, target, previous)
 	a, sent, err := o.client.exchange(ctx, u, request)
 	if sent {
 		l.Sent.Add(1)
@@ -147,6 +150,10 @@ func (o *Origin) ask(ctx context.Context, e balance.Endpoint, target string, l *
 		if a.conn.pending() == noisy {
 			return cache.Loaded{}, broken(ctx, e.Name, errLeftOver)
 		}
+		if !sameTag(kept(a.Header, "Etag"), previous.OriginETag) {
+			keep = true
+			return o.ask(ctx, e, target, l, nil)
+		}
 		loaded.NotModified, loaded.Tags = true, tags(a.Header)
 		keep = true
 	default:
@@ -175,6 +182,13 @@ func (o *Origin) request(u *url.URL, target string, previous *cache.Entry) (b []
 	return []byte(s.String()), conditional
 }
 
+// sameTag reports whether a 304 that has an entity tag may be about the entry
+// with that tag: only then does it renew it (RFC 9111 §4.3.4). The weak form of
+// a tag is taken for the tag: gateways that compress weaken it in one of the two.
+func sameTag(told, had string) bool {
+	return told == "" || had == "" || strings.TrimPrefix(told, "W/") == strings.TrimPrefix(had, "W/")
+}
+
 // entry makes an entry of a 200. Of the origin's headers it keeps those that
 // are named here, and no other.
 func entry(h http.Header, value []byte) (*cache.Entry, error) {
@@ -187,6 +201,9 @@ func entry(h http.Header, value []byte) (*cache.Entry, error) {
 	}
 	if strings.EqualFold(e.ContentEncoding, "identity") {
 		e.ContentEncoding = ""
+	}
+	if e.ContentType == "" {
+		e.ContentType = "application/octet-stream" // as of a PUT without one
 	}
 	return e, nil
 }
