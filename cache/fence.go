@@ -30,9 +30,12 @@ func markLocked(f *flight) {
 	}
 }
 
-// fenceGroup marks all running loads of a group, and forgets failures: what
+// fenceGroup marks all running loads of a group, and forgets its failures: what
 // the origins say from now on counts.
 func (c *Cache) fenceGroup(group string) {
+	if c.groups[group] == nil {
+		return // another node's, of another configuration
+	}
 	for i := range c.stripes {
 		s := &c.stripes[i]
 		s.mu.Lock()
@@ -41,7 +44,7 @@ func (c *Cache) fenceGroup(group string) {
 				markLocked(l.running)
 			}
 		}
-		s.memory.failures.Clear()
+		s.memory.forgiveAll(group)
 		s.mu.Unlock()
 	}
 }

@@ -16,20 +16,26 @@ type failure struct {
 	until   time.Time // till when it answers those who ask
 	retryAt time.Time // till when who has a stale value does not try again
 	streak  int       // failures in a row
+	purges  uint64    // of the group before it
 }
 
 // memory is what a stripe remembers of loads: bounded, the oldest goes.
 type memory struct {
-	failures *lru.Cache // Key → *failure
-	loads    *lru.Cache // Key → *LastLoad
+	failures *lru.Cache        // Key → *failure
+	loads    *lru.Cache        // Key → *LastLoad
+	purges   map[string]uint64 // of a group: what failed before counts no more
 }
 
-func newMemory() memory { return memory{failures: lru.New(remembered), loads: lru.New(remembered)} }
+func newMemory() memory {
+	return memory{failures: lru.New(remembered), loads: lru.New(remembered), purges: map[string]uint64{}}
+}
 
 // failure returns the key's last failure, or one that is long over.
 func (m *memory) failure(key Key) failure {
 	if v, ok := m.failures.Get(key); ok {
-		return *v.(*failure)
+		if f := v.(*failure); f.purges == m.purges[key.Group] {
+			return *f
+		}
 	}
 	return failure{}
 }
@@ -38,13 +44,16 @@ func (m *memory) failed(key Key, err error, now time.Time) {
 	streak := m.failure(key).streak + 1
 	backoff := min(firstBackoff<<min(streak-1, 10), maxBackoff)
 	m.failures.Add(owned(key), &failure{
-		err: err, streak: streak,
+		err: err, streak: streak, purges: m.purges[key.Group],
 		until:   now.Add(spread(errorMemory)),
 		retryAt: now.Add(spread(backoff)),
 	})
 }
 
 func (m *memory) forgive(key Key) { m.failures.Remove(key) }
+
+// forgiveAll forgets the failures of a group.
+func (m *memory) forgiveAll(group string) { m.purges[group]++ }
 
 func (m *memory) loaded(key Key, l *LastLoad) { m.loads.Add(owned(key), l) }
 

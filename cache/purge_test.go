@@ -51,6 +51,28 @@ func TestPurge(t *testing.T) {
 	})
 }
 
+// A purge of one group is no reason to ask a failing origin again for another's.
+func TestPurgeForgetsTheGroupsFailuresAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t, func(o *cache.Options) { o.Purger = &elsewhere{} })
+		f.origin.set(0, failing)
+		f.get(doc("k"))
+		for range 50 {
+			if err := errors.Join(f.Purge(t.Context(), "kv"), f.PurgeTags(t.Context(), "kv", []string{"a"})); err != nil {
+				t.Error(err)
+			}
+			f.wantsError(f.get(doc("k")), errOrigin, cache.KindJoined)
+		}
+		if n := f.origin.loads("k"); n != 1 {
+			t.Errorf("%d loads", n)
+		}
+		if err := f.Purge(t.Context(), "docs"); err != nil {
+			t.Error(err)
+		}
+		f.wantsError(f.get(doc("k")), errOrigin, cache.KindLoad)
+	})
+}
+
 func TestPurgeByTag(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := setup(t)
