@@ -327,6 +327,29 @@ func TestPurgeNamesWhoDidNotConfirm(t *testing.T) {
 	})
 }
 
+// A process that is just ending may take one more connection, and breaks it.
+func TestPurgeWhileAMemberEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ended, ending atomic.Bool
+		c := start(t, 3, func(i int, o *peers.Options) {
+			dial := o.Dial
+			o.Dial = func(ctx context.Context, to string) (net.Conn, error) {
+				if i == 2 && ended.Load() || i == 0 && to == host(2) && ending.Swap(false) {
+					return nil, syscall.ECONNRESET
+				}
+				return dial(ctx, to)
+			}
+		})
+		ended.Store(true)
+		ending.Store(true)
+		c.net.Kill(c.nodes[2].host)
+		synctest.Wait()
+		if left := c.nodes[0].Purge(t.Context(), "g", nil); len(left) != 0 || ending.Load() {
+			t.Errorf("unconfirmed by %v, connected again: %v", left, !ending.Load())
+		}
+	})
+}
+
 func TestExplainTellsWhoHasAKeyAndWhoCouldNotBeAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := start(t, 3)

@@ -73,7 +73,7 @@ func (p *Peers) copies(ctx context.Context, key cache.Key) map[string]*cache.Cop
 	var calls sync.WaitGroup
 	for _, pe := range p.ordered {
 		calls.Go(func() {
-			if open, _ := pe.down(); open {
+			if open, _ := pe.state(); open {
 				return
 			}
 			r, err := p.try(ctx, pe, &request{Request: cache.Request{Op: opCopy, Key: key}, hop: 1})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"kring/cache"
 )
@@ -30,7 +31,7 @@ func (p *Peers) Purge(ctx context.Context, group string, tags []string) (unconfi
 
 func (p *Peers) purgeAt(ctx context.Context, pe *peer, group string, tags []string) bool {
 	for range maxTries {
-		if open, gone := pe.down(); open {
+		if open, gone := pe.down(ctx); open {
 			return gone
 		}
 		req := &request{Request: cache.Request{Op: opPurge, Key: cache.Key{Group: group}}, hop: 1}
@@ -45,13 +46,32 @@ func (p *Peers) purgeAt(ctx context.Context, pe *peer, group string, tags []stri
 			return false
 		}
 	}
-	open, gone := pe.down()
+	open, gone := pe.down(ctx)
 	return open && gone
 }
 
-// down says whether the circuit is open, and because nothing listens there.
-func (pe *peer) down() (open, gone bool) {
-	pe.p.mu.Lock()
-	defer pe.p.mu.Unlock()
-	return pe.circuit.open, pe.circuit.gone
+// down says whether the circuit is open, and because nothing listens there. A
+// process that is just ending may take one more connection, and breaks it: while
+// there is no link, it waits a little for what the next attempt finds.
+func (pe *peer) down(ctx context.Context) (open, gone bool) {
+	timer := time.NewTimer(firstContact)
+	defer timer.Stop()
+	for {
+		pe.p.mu.Lock()
+		open, gone = pe.circuit.open, pe.circuit.gone
+		changed := pe.p.changed
+		pe.p.mu.Unlock()
+		if !open || gone || pe.link.Load() != nil {
+			return open, gone
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			return open, gone
+		case <-ctx.Done():
+			return open, gone
+		case <-pe.p.ctx.Done():
+			return open, gone
+		}
+	}
 }
