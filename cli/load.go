@@ -50,7 +50,7 @@ is --origin, 'kring origin', which it tells how to behave: avalanche (many keys
 expire together), breakdown (a hot key expires), penetration (a flood of keys
 that do not exist), stampede (many want one key at once). Counts decide, times
 are told. --count is the number of keys, or of clients for stampede; --rate and
---duration those of breakdown's reads.`,
+--duration those of breakdown's reads; --keys is not used, a scenario has its own.`,
 		Example: `  kring load --nodes http://127.0.0.1:8001,http://127.0.0.1:8002 --group docs \
     --keys zipf:1.1:10000 --duration 30s --origin http://127.0.0.1:8100 --verify
   kring load --nodes http://127.0.0.1:8001 --group kv --write 5% --delete 1% --rate 2000 --report run.html
@@ -124,10 +124,13 @@ func (f *loadFlags) run(cmd *cobra.Command) (err error) {
 
 // play plays a scenario in place of a load.
 func (f *loadFlags) play(cmd *cobra.Command) error {
-	for _, name := range []string{"keys", "write", "delete", "report"} {
+	for _, name := range []string{"write", "delete", "report"} {
 		if cmd.Flags().Changed(name) {
 			return fmt.Errorf("--%s: goes with no --scenario", name)
 		}
+	}
+	if cmd.Flags().Changed("keys") {
+		fmt.Fprintln(cmd.ErrOrStderr(), "--keys is not used: a scenario has keys of its own")
 	}
 	switch {
 	case !slices.Contains(loadgen.Scenarios(), f.scenario):
