@@ -52,7 +52,7 @@ type Member struct {
 
 // Members asks any node who is in the cluster.
 func (c *Client) Members(ctx context.Context) ([]Member, error) {
-	r, err := c.do(ctx, &call{op: "ask for the cluster", method: http.MethodGet, path: "/v1/cluster"})
+	r, err := c.do(ctx, &call{op: "ask for the cluster", method: http.MethodGet, path: "/v1/cluster", operator: true})
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func (c *Client) BooksOf(ctx context.Context, nodeURL string) (Books, error) {
 	if err != nil {
 		return Books{}, fmt.Errorf("ask %q for its books: %w", nodeURL, err)
 	}
-	call := &call{op: "ask " + n.host + " for its books", method: http.MethodGet, path: "/v1/stats"}
+	call := &call{op: "ask " + n.host + " for its books", method: http.MethodGet, path: "/v1/stats", operator: true}
 	r, err := c.try(ctx, n, call, patience{until: time.Now().Add(c.cfg.PerTryTimeout)})
 	if err != nil {
 		return Books{}, fmt.Errorf("%s: %w", call.op, err)

@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/net/http/httpguts"
+
 	"kring/balance"
 )
 
@@ -114,6 +116,9 @@ func New(cfg Config) (*Client, error) {
 		if f.value < 0 {
 			return nil, fmt.Errorf("%s: %d is negative", f.name, f.value)
 		}
+	}
+	if !httpguts.ValidHeaderFieldValue(cfg.Token) {
+		return nil, errors.New("token: it cannot be sent in a header")
 	}
 	orDefault(&cfg.Policy, "smooth_weighted")
 	orDefault(&cfg.Timeout, 30*time.Second)

@@ -267,6 +267,14 @@ func TestBadRequestsAreNotSent(t *testing.T) {
 	if !errors.Is(empty, client.ErrBadKey) || !errors.Is(slash, client.ErrBadGroup) || !errors.Is(utf8, client.ErrBadKey) {
 		t.Errorf("got %v, %v, %v", empty, slash, utf8)
 	}
+	_, tag := c.GetIfNoneMatch(t.Context(), "docs", "a", "\"x\"\r\nX: y")
+	_, kind := c.Put(t.Context(), "docs", "a", nil, client.PutOptions{ContentType: "text/plain\n"})
+	_, match := c.Put(t.Context(), "docs", "a", nil, client.PutOptions{IfMatch: "\x00"})
+	for _, err := range []error{tag, kind, match} {
+		if !errors.Is(err, client.ErrBadRequest) || errors.Is(err, client.ErrUnavailable) {
+			t.Errorf("got %v, want ErrBadRequest", err)
+		}
+	}
 	if n.asked.Load() != 0 {
 		t.Errorf("%d requests were sent", n.asked.Load())
 	}
@@ -326,6 +334,7 @@ func TestConfigErrors(t *testing.T) {
 		"query":         {Nodes: []string{"http://a:1?x"}},
 		"policy":        {Nodes: []string{"http://a:1"}, Policy: "dice"},
 		"timeout: -1":   {Nodes: []string{"http://a:1"}, Timeout: -1},
+		"token":         {Nodes: []string{"http://a:1"}, Token: "secret\n"},
 		"max tries: -1": {Nodes: []string{"http://a:1"}, MaxTries: -1},
 	} {
 		if _, err := client.New(cfg); err == nil || !strings.Contains(err.Error(), name) {
@@ -345,7 +354,7 @@ func TestBodyLimit(t *testing.T) {
 	} {
 		n, other := newNode(t, "n", answer), newNode(t, "m", answer)
 		c := newClient(t, client.Config{MaxAnswerBytes: 7}, n, other)
-		if _, err := c.Get(t.Context(), "docs", "a"); err == nil || !strings.Contains(err.Error(), "longer than") {
+		if _, err := c.Get(t.Context(), "docs", "a"); !errors.Is(err, client.ErrAnswerTooLong) || errors.Is(err, client.ErrUnavailable) {
 			t.Errorf("%s: got %v", name, err)
 		}
 		if sum := n.asked.Load() + other.asked.Load(); sum != 1 {

@@ -7,7 +7,8 @@
 //
 //   - reads (get, batch get): after a connection that could not be made or
 //     broke, an answer cut short, a try that took longer than PerTryTimeout or
-//     whose node was silent for SilenceTimeout, a 502, 503 or 504 that is no
+//     whose node was silent for SilenceTimeout, an answer of 2xx or 3xx that is
+//     no node's (it has neither Kring-Node nor Cache-Status), a 502, 503 or 504 that is no
 //     node's own (a proxy's), and a node's own 503 `draining` or `cut-off`;
 //     `overloaded` once;
 //   - writes without a condition (put, delete, purge): the same, except that
@@ -23,5 +24,6 @@
 //
 // A Client is safe for concurrent use. Errors that a node answered are *Error
 // and match the sentinels of this package with errors.Is; when no node
-// answered, the error matches ErrUnavailable.
+// answered, the error matches ErrUnavailable; when the caller's context is over
+// before a call, it is the context's.
 package client

@@ -3,10 +3,13 @@ package client
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // Code is the stable name of an error: the last part of a problem's type.
@@ -55,6 +58,9 @@ func (e *Error) Is(target error) bool {
 // ErrUnavailable says that no node answered. What became of each try is
 // wrapped in it.
 var ErrUnavailable = errors.New("no node answered")
+
+// ErrAnswerTooLong says that an answer's body is above MaxAnswerBytes.
+var ErrAnswerTooLong = errors.New("the body is longer than the client accepts")
 
 // The codes that nodes answer with, to be used with errors.Is.
 var (
@@ -107,6 +113,15 @@ func parseProblem(r *reply) (p problem, code Code, ok bool) {
 func problemCode(r *reply) Code {
 	_, code, _ := parseProblem(r)
 	return code
+}
+
+// checkHeader keeps a value that no header can hold from being taken for the
+// fault of every node it cannot be sent to.
+func checkHeader(op, name, value string) error {
+	if httpguts.ValidHeaderFieldValue(value) {
+		return nil
+	}
+	return &Error{Op: op, Code: ErrBadRequest.Code, Status: 400, Detail: fmt.Sprintf("%s: %q cannot be a header's value", name, value)}
 }
 
 // failure turns an answer that is not what was hoped for into an *Error.

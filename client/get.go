@@ -80,6 +80,9 @@ func (c *Client) GetWith(ctx context.Context, group, key string, o GetOptions) (
 	if err != nil {
 		return nil, err
 	}
+	if err := checkHeader("get", "If-None-Match", o.IfNoneMatch); err != nil {
+		return nil, err
+	}
 	call := &call{op: "get", method: http.MethodGet, path: path, buffer: o.Buffer[:0]}
 	if o.IfNoneMatch != "" || o.OnlyIfCached {
 		call.header = c.header.Clone()

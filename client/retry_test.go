@@ -152,6 +152,78 @@ func TestFailingNodeIsLeftAlone(t *testing.T) {
 	}
 }
 
+// What only the caller is to blame for keeps no node out of turn.
+func TestTheCallersFaultIsNoNodes(t *testing.T) {
+	long, other := newNode(t, "long", nil), newNode(t, "other", say(200, ""))
+	long.set(say(200, "too long"))
+	c := newClient(t, client.Config{Policy: "round_robin", MaxAnswerBytes: 7}, long, other)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	late, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer cancel()
+	for range 20 {
+		if _, err := c.Get(over, "docs", "a"); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		if _, err := c.Get(late, "docs", "a"); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, client.ErrUnavailable) {
+			t.Errorf("got %v", err)
+		}
+		_, _ = c.Get(t.Context(), "docs", "a") // every other one is too long
+	}
+	if long.asked.Load() != 10 || other.asked.Load() != 10 {
+		t.Errorf("asked %d and %d times, want 10 each", long.asked.Load(), other.asked.Load())
+	}
+}
+
+// A captive portal, or another service at a node's address, may say 200 to
+// anything: no value comes from it, and no write is taken for done.
+func TestStrangersAreNoNodes(t *testing.T) {
+	for status, body := range map[int]string{200: "<html>", 201: "", 202: "", 204: "", 206: "part", 304: "", 307: ""} {
+		stranger := newNode(t, "", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Del("Kring-Node")
+			w.Header().Set("Location", "http://127.0.0.1:1/")
+			say(status, body)(w, r)
+		})
+		good := newNode(t, "good", func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet {
+				say(200, "good")(w, r)
+				return
+			}
+			say(204, "")(w, r)
+		})
+		calls := map[string]func(c *client.Client) error{
+			"get": func(c *client.Client) error {
+				v, err := c.GetIfNoneMatch(t.Context(), "docs", "a", `"x"`)
+				if err == nil && string(v.Body) != "good" {
+					t.Errorf("%d: got %q", status, v.Body)
+				}
+				return err
+			},
+			"put": func(c *client.Client) error {
+				_, err := c.Put(t.Context(), "docs", "a", []byte("x"), client.PutOptions{})
+				return err
+			},
+			"delete": func(c *client.Client) error {
+				_, err := c.Delete(t.Context(), "docs", "a")
+				return err
+			},
+			"purge": func(c *client.Client) error { return c.Purge(t.Context(), "docs") },
+		}
+		for name, call := range calls {
+			if err := call(newClient(t, client.Config{}, stranger)); !errors.Is(err, client.ErrUnavailable) {
+				t.Errorf("%d: %s: got %v, want ErrUnavailable", status, name, err)
+			}
+			if err := call(newClient(t, client.Config{Policy: "round_robin"}, stranger, good)); err != nil {
+				t.Errorf("%d: %s, with a node beside: %v", status, name, err)
+			}
+		}
+		_, err := newClient(t, client.Config{Policy: "round_robin"}, stranger, good).Put(t.Context(), "docs", "a", nil, client.PutOptions{IfAbsent: true})
+		if !errors.Is(err, client.ErrUnavailable) {
+			t.Errorf("%d: a conditional put: got %v, want ErrUnavailable", status, err)
+		}
+	}
+}
+
 func TestPolicyChoosesTheEntryNode(t *testing.T) {
 	a, b, d := newNode(t, "a", say(200, "")), newNode(t, "b", say(200, "")), newNode(t, "d", say(200, ""))
 	c := newClient(t, client.Config{}, a, b, d)

@@ -26,6 +26,8 @@ type call struct {
 	body   []byte
 	repeat repeat
 	buffer []byte // the answer's body is appended to it
+	// operator: it is for an operator's route, whose answers do not name their node.
+	operator bool
 }
 
 // repeat says how freely a call may be sent again.
@@ -48,6 +50,9 @@ type reply struct {
 // counts: anything but what the package comment lists. Every reply comes
 // without an error, whatever its status.
 func (c *Client) do(ctx context.Context, call *call) (reply, error) {
+	if err := ctx.Err(); err != nil {
+		return reply{}, fmt.Errorf("%s: %w", call.op, err) // before it is any node's fault
+	}
 	c.calls.Add(1)
 	deadline := time.Now().Add(c.cfg.Timeout)
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
@@ -75,6 +80,11 @@ func (c *Client) do(ctx context.Context, call *call) (reply, error) {
 			if ctxErr := ctx.Err(); errors.Is(ctxErr, context.Canceled) {
 				pick.Done(balance.Cancelled)
 				return reply{}, fmt.Errorf("%s: %w", call.op, ctxErr)
+			}
+			if errors.Is(err, ErrAnswerTooLong) {
+				// The caller's limit is not the node's fault, nor would another do better.
+				pick.Done(balance.Success)
+				return reply{}, fmt.Errorf("%s: %s: %w", call.op, n.host, err)
 			}
 			// Also at the caller's own deadline: for callers with little time, a
 			// node that hangs would never be found out otherwise.
@@ -177,6 +187,11 @@ func (c *Client) try(ctx context.Context, n *node, call *call, p patience) (_ re
 		return reply{}, err
 	}
 	n.heard.Store(int64(time.Since(c.epoch)))
+	if h := resp.Header; resp.StatusCode < 400 && !call.operator && first(h, "Kring-Node") == "" && first(h, "Cache-Status") == "" {
+		// A captive portal, a redirect, another service on the port: whatever its
+		// body is, it is not the key's value, nor was anything written.
+		return reply{}, errors.Join(fmt.Errorf("%w: status %d", errNotKring, resp.StatusCode), resp.Body.Close())
+	}
 	body, err := c.read(resp, call.buffer)
 	if err != nil {
 		return reply{}, fmt.Errorf("read the answer: %w", err)
@@ -184,7 +199,7 @@ func (c *Client) try(ctx context.Context, n *node, call *call, p patience) (_ re
 	return reply{status: resp.StatusCode, header: resp.Header, body: body}, nil
 }
 
-var errTooLong = errors.New("the body is longer than the client accepts")
+var errNotKring = errors.New("the answer is not a Kring node's")
 
 // read appends a body to dst, and closes it.
 func (c *Client) read(resp *http.Response, dst []byte) (_ []byte, err error) {
@@ -195,7 +210,7 @@ func (c *Client) read(resp *http.Response, dst []byte) (_ []byte, err error) {
 	}()
 	limit := c.cfg.MaxAnswerBytes
 	if resp.ContentLength > limit {
-		return nil, errTooLong
+		return nil, ErrAnswerTooLong
 	}
 	if resp.ContentLength >= 0 && resp.Request.Method != http.MethodHead {
 		n := len(dst)
@@ -210,7 +225,7 @@ func (c *Client) read(resp *http.Response, dst []byte) (_ []byte, err error) {
 	b := bytes.NewBuffer(dst)
 	n, err := b.ReadFrom(io.LimitReader(resp.Body, limit+1))
 	if err == nil && n > limit {
-		err = errTooLong
+		err = ErrAnswerTooLong
 	}
 	return b.Bytes(), err
 }
@@ -218,9 +233,6 @@ func (c *Client) read(resp *http.Response, dst []byte) (_ []byte, err error) {
 // mayFollow says whether another node may be asked after a try that ended
 // without an answer.
 func (call *call) mayFollow(err error) bool {
-	if errors.Is(err, errTooLong) {
-		return false
-	}
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
 		return true

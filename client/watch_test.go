@@ -41,7 +41,10 @@ func (n network) serve(t *testing.T, host string, h http.HandlerFunc) {
 	p := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
 	p.close = sync.OnceFunc(func() { close(p.closed) })
 	n[host+":80"] = p
-	s := &http.Server{Handler: h}
+	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Kring-Node", host)
+		h(w, r)
+	})}
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(p) }()
 	t.Cleanup(func() {
@@ -90,7 +93,6 @@ func TestSilenceIsNotSlowness(t *testing.T) {
 								return
 							}
 						}
-						w.Header().Set("Kring-Node", host)
 					})
 				}
 				c := newClient(t, client.Config{

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -37,6 +38,9 @@ type Written struct {
 func (c *Client) Put(ctx context.Context, group, key string, value []byte, o PutOptions) (*Written, error) {
 	path, err := keyPath("put", group, key)
 	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(checkHeader("put", "Content-Type", o.ContentType), checkHeader("put", "If-Match", o.IfMatch)); err != nil {
 		return nil, err
 	}
 	if value == nil {
