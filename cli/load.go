@@ -138,7 +138,9 @@ func (f *loadFlags) play(cmd *cobra.Command) error {
 	case f.cfg.Origin == "":
 		return errors.New(`--origin: "": a scenario needs the demo origin`)
 	}
-	ctx, stop := untilSignal(cmd.Context(), cmd.ErrOrStderr())
+	errOut := cmd.ErrOrStderr()
+	f.cfg.Progress = errOut
+	ctx, stop := untilSignal(cmd.Context(), errOut)
 	defer stop()
 	verdict, err := loadgen.RunScenario(ctx, f.scenario, f.cfg)
 	if err != nil {

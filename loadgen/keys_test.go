@@ -144,14 +144,14 @@ func TestTrace(t *testing.T) {
 }
 
 func TestBadTraces(t *testing.T) {
-	for name, text := range map[string]string{
-		"size":   "a\tx\n",
-		"minus":  "a\t-1\n",
-		"no key": "\t5\n",
-		"empty":  "\n\n",
-		"long":   strings.Repeat("x", maxLine+1),
+	for _, tt := range []struct{ name, text, want string }{
+		{"size", "a\tx\n", `line 1: "x" is not a size`},
+		{"minus", "a\n\na\t-1\n", `line 3: "-1" is not a size`},
+		{"no key", "\t5\n", "line 1: the key is empty"},
+		{"empty", "\n\n", "there are none"},
+		{"long", "a\n" + strings.Repeat("x", maxLine+1), "line 2: longer than 65536 bytes"},
 	} {
-		tr, err := openTrace(t.Context(), writeTrace(t, "t.keys", text), true)
+		tr, err := openTrace(t.Context(), writeTrace(t, "t.keys", tt.text), true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -160,8 +160,8 @@ func TestBadTraces(t *testing.T) {
 				break
 			}
 		}
-		if err := tr.close(); err == nil {
-			t.Errorf("%s: no error", name)
+		if err := tr.close(); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: got %v, want %q", tt.name, err, tt.want)
 		}
 	}
 	tr, err := openTrace(t.Context(), writeTrace(t, "t.keys.gz", "x")+"", false)

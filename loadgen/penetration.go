@@ -31,6 +31,7 @@ func penetration(ctx context.Context, s *stage) error {
 	s.noErrors("hot set alone", alone)
 
 	missing := load{keys: newInTurn(s.prefix+"missing-", flood), concurrency: half, count: flood}
+	s.say("hot set beside the flood")
 	both, err := runTogether(ctx, s.config(hits), s.config(missing))
 	if err != nil {
 		return err

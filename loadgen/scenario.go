@@ -30,10 +30,12 @@ func Scenarios() []string { return slices.Sorted(maps.Keys(scenarios)) }
 
 // Verdict is what a scenario came to.
 type Verdict struct {
-	Scenario string  `json:"scenario"`
-	Passed   bool    `json:"passed"`
-	Checks   []Check `json:"checks"`
-	Phases   []Phase `json:"phases"`
+	Scenario string `json:"scenario"`
+	Passed   bool   `json:"passed"`
+	// Interrupted: it has not come to its end, and so has not passed.
+	Interrupted bool    `json:"interrupted"`
+	Checks      []Check `json:"checks"`
+	Phases      []Phase `json:"phases"`
 }
 
 // Check is one thing that must hold.
@@ -50,12 +52,15 @@ type Phase struct {
 	Result *Result `json:"result"`
 }
 
-// Err is nil if all that must hold did.
+// Err is nil if all that must hold did, and was looked at.
 func (v *Verdict) Err() error {
 	for _, c := range v.Checks {
 		if !c.Passed {
 			return fmt.Errorf("%w: %s: %s: %s, must be %s", ErrWrong, v.Scenario, c.What, c.Got, c.Want)
 		}
+	}
+	if v.Interrupted {
+		return fmt.Errorf("%s was interrupted before all was checked", v.Scenario)
 	}
 	return nil
 }
@@ -66,12 +71,15 @@ type stage struct {
 	prefix  string // of keys that nobody has asked for before
 	origin  demoOrigin
 	verdict *Verdict
+	// interrupted: what is counted from now on says nothing.
+	interrupted func() bool
 }
 
 // RunScenario plays a scenario against the cluster and the demo origin behind
-// it, whose behaviour is as before afterwards. The group must respect the
-// origin's Cache-Control. Of the configuration, Count and Rate change the size
-// of the scenario where they are not 0.
+// it, whose behaviour is as before afterwards. When ctx ends, the verdict is of
+// what was checked until then. The group must respect the origin's
+// Cache-Control. Of the configuration, Count and Rate change the size of the
+// scenario where they are not 0.
 func RunScenario(ctx context.Context, name string, cfg Config) (_ *Verdict, err error) {
 	play := scenarios[name]
 	if play == nil {
@@ -87,8 +95,9 @@ func RunScenario(ctx context.Context, name string, cfg Config) (_ *Verdict, err 
 	defer plain.CloseIdleConnections()
 	s := &stage{
 		cfg: cfg, prefix: name + "-" + strconv.FormatUint(rand.Uint64(), 36) + "-",
-		origin:  demoOrigin{url: cfg.Origin, http: plain},
-		verdict: &Verdict{Scenario: name, Checks: []Check{}, Phases: []Phase{}},
+		origin:      demoOrigin{url: cfg.Origin, http: plain},
+		verdict:     &Verdict{Scenario: name, Checks: []Check{}, Phases: []Phase{}},
+		interrupted: func() bool { return ctx.Err() != nil },
 	}
 	before, err := s.origin.control(ctx)
 	if err != nil {
@@ -98,12 +107,10 @@ func RunScenario(ctx context.Context, name string, cfg Config) (_ *Verdict, err 
 	if err := s.behave(ctx, map[string]any{"missing": "^" + s.prefix + "missing-"}); err != nil {
 		return nil, err
 	}
-	if err := play(ctx, s); err != nil {
+	if err := play(ctx, s); err != nil && ctx.Err() == nil {
 		return nil, err
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("the scenario was interrupted: %w", err)
-	}
+	s.verdict.Interrupted = s.interrupted()
 	s.books()
 	s.verdict.Passed = s.verdict.Err() == nil
 	return s.verdict, nil
@@ -122,6 +129,7 @@ func (s *stage) behave(ctx context.Context, change map[string]any) error {
 
 // load is one run: count requests for keys, or if that is 0, for so long.
 func (s *stage) load(ctx context.Context, name string, l load) (*Result, error) {
+	s.say(name)
 	results, err := runTogether(ctx, s.config(l))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -142,8 +150,15 @@ type load struct {
 func (s *stage) config(l load) Config {
 	c := s.cfg
 	c.pick, c.Concurrency, c.Count, c.Duration, c.Rate = l.keys, l.concurrency, l.count, l.duration, l.rate
-	c.Write, c.Delete = 0, 0
+	c.Write, c.Delete, c.Progress = 0, 0, nil
 	return c
+}
+
+// say shows which phase begins.
+func (s *stage) say(phase string) {
+	if s.cfg.Progress != nil {
+		fmt.Fprintf(s.cfg.Progress, "%s: %s\n", s.verdict.Scenario, phase)
+	}
 }
 
 func (s *stage) add(name string, r *Result) {
@@ -166,6 +181,13 @@ func (p *only) next() (string, int, bool) { return p.key, -1, true }
 
 // check notes what must hold, and whether it does.
 func (s *stage) check(ok bool, what, want, format string, args ...any) {
+	if s.interrupted() {
+		return
+	}
+	s.note(ok, what, want, format, args...)
+}
+
+func (s *stage) note(ok bool, what, want, format string, args ...any) {
 	s.verdict.Checks = append(s.verdict.Checks, Check{What: what, Want: want, Got: fmt.Sprintf(format, args...), Passed: ok})
 }
 
@@ -177,10 +199,13 @@ func (s *stage) books() {
 			wrong = append(wrong, p.Name+": "+w)
 		}
 	}
+	if len(s.verdict.Phases) == 0 {
+		return // interrupted before the first
+	}
 	if len(wrong) == 0 {
 		wrong = []string{"balanced"}
 	}
-	s.check(wrong[0] == "balanced", "books of the nodes and the origin", "balanced", "%s", strings.Join(wrong, "; "))
+	s.note(wrong[0] == "balanced", "books of the nodes and the origin", "balanced", "%s", strings.Join(wrong, "; "))
 }
 
 // noErrors checks that all requests of a run were answered.
@@ -216,9 +241,12 @@ func (v *Verdict) WriteText(out io.Writer) error {
 		}
 		fmt.Fprintf(&b, "  %s %s: %s%s\n", mark, c.What, c.Got, must)
 	}
-	verdict := "passed"
-	if !v.Passed {
-		verdict = "FAILED"
+	verdict := "FAILED"
+	switch {
+	case v.Passed:
+		verdict = "passed"
+	case v.Interrupted:
+		verdict = "interrupted"
 	}
 	fmt.Fprintf(&b, "verdict %s\n", verdict)
 	if _, err := io.WriteString(out, b.String()); err != nil {

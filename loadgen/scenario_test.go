@@ -2,6 +2,7 @@ package loadgen_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -100,6 +101,53 @@ func TestScenarioFailsWhereItMust(t *testing.T) {
 	if b, err := json.Marshal(v); err != nil || !strings.Contains(string(b), `"passed":false`) {
 		t.Errorf("%v %s", err, b)
 	}
+}
+
+// Ctrl-C ends a scenario with what it had come to: what was checked until then
+// counts, and what the interruption cut short is not held against the cluster.
+func TestScenarioIsInterrupted(t *testing.T) {
+	_, origin, cfg := startCluster(t, 1, demo.Control{Version: "1", Size: 10})
+	before := origin.Control()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	phases := &interruptAt{line: "stampede: failing origin", then: cancel}
+	cfg.Count, cfg.Progress = 8, phases
+	v, err := loadgen.RunScenario(ctx, "stampede", cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !v.Interrupted || v.Passed || v.Err() == nil || errors.Is(v.Err(), loadgen.ErrWrong) {
+		t.Errorf("%+v: %v", v, v.Err())
+	}
+	for _, c := range v.Checks {
+		if !c.Passed {
+			t.Errorf("%+v", c)
+		}
+	}
+	var text bytes.Buffer
+	if err := v.WriteText(&text); err != nil || !strings.Contains(text.String(), "ok    cold key: loads: 1") || !strings.HasSuffix(text.String(), "verdict interrupted\n") {
+		t.Errorf("%v\n%s", err, &text)
+	}
+	if !strings.HasPrefix(phases.String(), "stampede: cold key, 8 clients\n") {
+		t.Errorf("progress: %s", phases)
+	}
+	if origin.Control() != before {
+		t.Errorf("the origin is left with %+v", origin.Control())
+	}
+}
+
+// interruptAt calls then when a line begins with this.
+type interruptAt struct {
+	bytes.Buffer
+	line string
+	then func()
+}
+
+func (w *interruptAt) Write(p []byte) (int, error) {
+	if bytes.HasPrefix(p, []byte(w.line)) {
+		w.then()
+	}
+	return w.Buffer.Write(p)
 }
 
 func TestScenarioMistakes(t *testing.T) {

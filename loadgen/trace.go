@@ -103,7 +103,8 @@ func (t *trace) lines(ctx context.Context, r io.Reader) (n int64, err error) {
 	scan.Buffer(make([]byte, 0, 4096), maxLine)
 	// bufio.ScanLines would take a key's own last CR for part of the line break.
 	scan.Split(splitLines)
-	for number := 1; scan.Scan(); number++ {
+	number := 1
+	for ; scan.Scan(); number++ {
 		if len(scan.Bytes()) == 0 {
 			continue
 		}
@@ -118,7 +119,10 @@ func (t *trace) lines(ctx context.Context, r io.Reader) (n int64, err error) {
 			return n, ctx.Err()
 		}
 	}
-	return n, scan.Err()
+	if err := scan.Err(); !errors.Is(err, bufio.ErrTooLong) {
+		return n, err
+	}
+	return n, fmt.Errorf("line %d: longer than %d bytes", number, maxLine)
 }
 
 func splitLines(data []byte, atEOF bool) (advance int, token []byte, err error) {
