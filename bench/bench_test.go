@@ -67,6 +67,28 @@ func TestReportsJSON(t *testing.T) {
 	}
 }
 
+// Readers of the JSON may go through both lists without a look at what was asked for.
+func TestReportsJSONOfNothing(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "out.json")
+	if err := new(Report).writeJSON(file); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(file); err != nil || strings.Join(strings.Fields(string(text)), "") != `{"results":[],"goals":[]}` {
+		t.Errorf("%v: %s", err, text)
+	}
+}
+
+func TestABoundIsASentence(t *testing.T) {
+	l := loaded{Requests: 10, Errors: 1, VerifyFailed: 2}
+	if got := l.wrong(); got != "Of 10 requests 1 failed, and 2 bodies were wrong." {
+		t.Error(got)
+	}
+	l.Books.Wrong = []string{"a", "b"}
+	if got := l.wrong(); got != "Of 10 requests 1 failed, and 2 bodies were wrong; the books do not balance: a; b." {
+		t.Error(got)
+	}
+}
+
 func TestJudge(t *testing.T) {
 	for _, tc := range []struct {
 		metric      string

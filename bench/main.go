@@ -103,6 +103,12 @@ func run(ctx context.Context, args []string) (err error) {
 	if err := b.prepare(); err != nil {
 		return err
 	}
+	if *json != "" {
+		// A file that cannot be written is known before the run.
+		if err := b.report.writeJSON(*json); err != nil {
+			return fmt.Errorf("--json: %w", err)
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, *limit)
 	defer cancel()
 	defer func() {

@@ -68,6 +68,15 @@ type loaded struct {
 	} `json:"books"`
 }
 
+// wrong says in a sentence what went wrong.
+func (l *loaded) wrong() string {
+	s := fmt.Sprintf("Of %d requests %d failed, and %d bodies were wrong", l.Requests, l.Errors, l.VerifyFailed)
+	if len(l.Books.Wrong) > 0 {
+		s += "; the books do not balance: " + strings.Join(l.Books.Wrong, "; ")
+	}
+	return s + "."
+}
+
 func (b *bench) replayFile(ctx context.Context, work, file string) (err error) {
 	s := newStage(filepath.Join(b.dir, fileName(work)), -1)
 	defer func() { err = errors.Join(err, s.close()) }()
@@ -110,7 +119,7 @@ func (b *bench) replayFile(ctx context.Context, work, file string) (err error) {
 		Bound: fmt.Sprintf("Hit ratio %.4f beside %.4f: each node evicts within its own share of the keys, and by bytes.", hitRatio, lruRatio),
 	}
 	misses.judge(1-hitRatio, 1-lruRatio)
-	wrong := Goal{Work: work, Metric: "errors", Peer: "none", Bound: strings.Join(l.Books.Wrong, "; ")}
+	wrong := Goal{Work: work, Metric: "errors", Peer: "none", Bound: l.wrong()}
 	wrong.judge(float64(l.Errors+l.VerifyFailed+int64(len(l.Books.Wrong))), 1)
 	b.report.Goals = append(b.report.Goals, misses, wrong)
 	return nil

@@ -94,9 +94,10 @@ func (r *Row) metric(name string) float64 {
 	return r.CPU
 }
 
-// writeJSON writes the report to a file.
+// writeJSON writes the report to a file. What there is none of is an empty list.
 func (r *Report) writeJSON(name string) error {
-	text, err := json.MarshalIndent(r, "", "  ")
+	full := Report{Results: append([]Row{}, r.Results...), Goals: append([]Goal{}, r.Goals...)}
+	text, err := json.MarshalIndent(full, "", "  ")
 	if err != nil {
 		return err
 	}
