@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 	"unicode/utf8"
 )
@@ -48,7 +49,8 @@ type batchAnswer struct {
 }
 
 // BatchGet asks for many keys' values. The items are in the order of the keys,
-// also where a key is named twice. An error means that there are no items.
+// also where a key is named twice, and a key that cannot be is one with a status
+// of 400. An error means that there are no items.
 func (c *Client) BatchGet(ctx context.Context, group string, keys []string) ([]Item, error) {
 	return c.batch(ctx, "batch get", group, "keys", keys, repeatRead)
 }
@@ -64,38 +66,45 @@ func (c *Client) batch(ctx context.Context, op, group, field string, keys []stri
 	if err != nil {
 		return nil, err
 	}
-	for _, k := range keys {
-		if k == "" || !utf8.ValidString(k) {
-			// JSON would turn it into another key.
-			return nil, &Error{Op: op, Code: ErrBadKey.Code, Status: 400, Detail: "a key is empty or not UTF-8"}
-		}
-	}
 	header := c.header.Clone()
 	header["Content-Type"] = []string{"application/json"}
 	items := make([]Item, 0, len(keys))
 	for len(keys) > 0 {
 		part := keys[:min(len(keys), c.cfg.BatchKeys)]
 		keys = keys[len(part):]
-		body, err := json.Marshal(map[string][]string{field: part})
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", op, err)
+		// JSON would turn what is not UTF-8 into another key. No node holds such.
+		sent := slices.DeleteFunc(slices.Clone(part), func(k string) bool { return !utf8.ValidString(k) })
+		var answered []Item
+		if len(sent) > 0 {
+			body, err := json.Marshal(map[string][]string{field: sent})
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", op, err)
+			}
+			r, err := c.do(ctx, &call{op: op, method: http.MethodPost, path: path, header: header, body: body, repeat: rep})
+			if err != nil {
+				return nil, err
+			}
+			if r.status != http.StatusOK {
+				return nil, failure(op, &r)
+			}
+			if answered, err = readItems(r.body, sent); err != nil {
+				return nil, fmt.Errorf("%s: %w", op, err)
+			}
 		}
-		r, err := c.do(ctx, &call{op: op, method: http.MethodPost, path: path, header: header, body: body, repeat: rep})
-		if err != nil {
-			return nil, err
-		}
-		if r.status != http.StatusOK {
-			return nil, failure(op, &r)
-		}
-		if items, err = appendItems(items, r.body, part); err != nil {
-			return nil, fmt.Errorf("%s: %w", op, err)
+		for _, k := range part {
+			if !utf8.ValidString(k) {
+				items = append(items, Item{Key: k, Status: http.StatusBadRequest, Code: ErrBadKey.Code})
+				continue
+			}
+			items = append(items, answered[0])
+			answered = answered[1:]
 		}
 	}
 	return items, nil
 }
 
-// appendItems reads the answer for these keys.
-func appendItems(items []Item, body []byte, keys []string) ([]Item, error) {
+// readItems reads the answer for these keys.
+func readItems(body []byte, keys []string) ([]Item, error) {
 	var a batchAnswer
 	if err := json.Unmarshal(body, &a); err != nil {
 		return nil, fmt.Errorf("read the answer: %w", err)
@@ -103,6 +112,7 @@ func appendItems(items []Item, body []byte, keys []string) ([]Item, error) {
 	if len(a.Entries) != len(keys) {
 		return nil, fmt.Errorf("the answer has %d entries for %d keys", len(a.Entries), len(keys))
 	}
+	items := make([]Item, 0, len(keys))
 	for i, e := range a.Entries {
 		if e.Key != keys[i] {
 			return nil, fmt.Errorf("entry %d of the answer is for another key", i)

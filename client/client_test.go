@@ -263,9 +263,12 @@ func TestBadRequestsAreNotSent(t *testing.T) {
 	c := newClient(t, client.Config{}, n)
 	_, empty := c.Get(t.Context(), "docs", "")
 	_, slash := c.Get(t.Context(), "docs/..", "a")
-	_, utf8 := c.BatchGet(t.Context(), "docs", []string{"a\xff"})
-	if !errors.Is(empty, client.ErrBadKey) || !errors.Is(slash, client.ErrBadGroup) || !errors.Is(utf8, client.ErrBadKey) {
-		t.Errorf("got %v, %v, %v", empty, slash, utf8)
+	if !errors.Is(empty, client.ErrBadKey) || !errors.Is(slash, client.ErrBadGroup) {
+		t.Errorf("got %v, %v", empty, slash)
+	}
+	items, err := c.BatchGet(t.Context(), "docs", []string{"a\xff"})
+	if err != nil || len(items) != 1 || items[0].Key != "a\xff" || !errors.Is(items[0].Err(), client.ErrBadKey) {
+		t.Errorf("got %+v, %v", items, err)
 	}
 	_, tag := c.GetIfNoneMatch(t.Context(), "docs", "a", "\"x\"\r\nX: y")
 	_, kind := c.Put(t.Context(), "docs", "a", nil, client.PutOptions{ContentType: "text/plain\n"})
@@ -313,6 +316,16 @@ func TestBatch(t *testing.T) {
 	}
 	if n.asked.Load() != 2 {
 		t.Errorf("%d requests, want 2 of at most 2 keys", n.asked.Load())
+	}
+	// A key that cannot be sent is no other key's trouble.
+	items, err = c.BatchGet(t.Context(), "docs", []string{"\xff", "missing", "text", "a\xfe", "binary"})
+	if err != nil || len(items) != 5 {
+		t.Fatalf("got %+v, %v", items, err)
+	}
+	for i, want := range []int{400, 404, 200, 400, 200} {
+		if items[i].Status != want {
+			t.Errorf("item %d: %+v, want status %d", i, items[i], want)
+		}
 	}
 	items, err = c.BatchDelete(t.Context(), "docs", []string{"x"})
 	if err != nil || len(items) != 1 || items[0].Err() != nil {
