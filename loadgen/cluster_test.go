@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -266,6 +267,39 @@ func TestTraceIsReplayedOnce(t *testing.T) {
 		if n := c.Origin.Loads(k); n < 1 || n > 1 && len(r.Marked) == 0 {
 			t.Errorf("%q was loaded %d times", k, n)
 		}
+	}
+}
+
+// What a file says of sizes is what is put.
+func TestSizesOfATraceAreKept(t *testing.T) {
+	c, _, cfg := startCluster(t, 1, demo.Control{Version: "1"})
+	cfg.Group, cfg.Write, cfg.Keys = "kv", 1, writeKeys(t, "a\t5", "b\t3000", "c", "d\t0")
+	if err := run(t, cfg).Err(); err != nil {
+		t.Error(err)
+	}
+	for key, want := range map[string]int{"a": 5, "b": 3000, "c": cfg.ValueSize, "d": 0} {
+		var got struct{ Pad string }
+		answer := c.Get(c.Nodes[0], "/v1/cache/kv/"+key)
+		if err := json.Unmarshal([]byte(answer.Body), &got); err != nil || len(got.Pad) != want {
+			t.Errorf("%s: %v, %d bytes, want %d", key, err, len(got.Pad), want)
+		}
+	}
+}
+
+// Ctrl-C while the books are read for the beginning ends in a report, too.
+func TestInterruptedBeforeItBegins(t *testing.T) {
+	_, _, cfg := startCluster(t, 1, demo.Control{Version: "1"})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r, err := loadgen.Run(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.Interrupted || r.Requests != 0 || r.Errors != 0 || r.Err() == nil || len(r.Books.NotChecked) == 0 || r.OriginLoads != nil {
+		t.Errorf("%+v: %v", r, r.Err())
+	}
+	if b, err := json.Marshal(r); err != nil || r.WriteText(io.Discard) != nil || r.WriteHTML(io.Discard) != nil {
+		t.Errorf("%v: %s", err, b)
 	}
 }
 

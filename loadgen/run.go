@@ -45,9 +45,10 @@ func runTogether(ctx context.Context, cfgs ...Config) (_ []*Result, err error) {
 	defer plain.CloseIdleConnections()
 	audit := &auditor{client: first.client, nodes: first.cfg.Nodes, origin: demoOrigin{url: first.cfg.Origin, http: plain}}
 	before, err := audit.before(ctx)
-	if err != nil {
+	if err != nil && ctx.Err() == nil {
 		return nil, fmt.Errorf("read the books before the run: %w", err)
 	}
+	early := err != nil // interrupted before the first request
 
 	errs := make([]error, len(runs))
 	var loads sync.WaitGroup
@@ -61,7 +62,13 @@ func runTogether(ctx context.Context, cfgs ...Config) (_ []*Result, err error) {
 	// The report of an interrupted run has its books too, but not for ever.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTime)
 	defer cancel()
-	books, seen, err := audit.after(ctx, before)
+	var books Books
+	var seen int64
+	if early {
+		err = errors.New("the run was over before it began")
+	} else {
+		books, seen, err = audit.after(ctx, before)
+	}
 	if err != nil {
 		books = Books{Wrong: []string{}, NotChecked: []string{"all: " + err.Error()}, Balanced: true}
 	}
