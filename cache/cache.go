@@ -161,7 +161,7 @@ func (c *Cache) find(h uint64, key Key, term uint64) *Entry {
 }
 
 // Copy describes this node's copy of a key and the last load of it that it
-// remembers; false if it has no copy.
+// remembers; of that alone, and false, if it has no copy.
 func (c *Cache) Copy(key Key) (Copy, bool) {
 	h := c.store.hash(key.Key)
 	s := c.stripe(h)

@@ -56,7 +56,7 @@ func (s *served) act() {
 		p.handler.DropTags(key.Group, s.req.tags)
 		return
 	case opCopy:
-		if c, ok := p.handler.Copy(key); ok {
+		if c, ok := p.handler.Copy(key); ok || c.LastLoad != nil {
 			s.reply.copy = &c
 		}
 		return

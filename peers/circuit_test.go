@@ -372,6 +372,12 @@ func TestExplainTellsWhoHasAKeyAndWhoCouldNotBeAsked(t *testing.T) {
 		if e.LastLoad == nil || e.LastLoad.Endpoint != "a" || e.LastLoad.Millis != 3 {
 			t.Errorf("last load %+v", e.LastLoad)
 		}
+		c.nodes[1].keepsNothing = true
+		for _, n := range c.nodes[:2] {
+			if e := n.Explain(t.Context(), cache.Key{Group: "g", Key: key}); len(e.Copies) != 0 || e.LastLoad == nil || e.LastLoad.Millis != 3 {
+				t.Errorf("at %s: %+v", n.id, e)
+			}
+		}
 		c.nodes[2].resume()
 	})
 }

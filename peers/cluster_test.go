@@ -48,6 +48,8 @@ type node struct {
 	peer    int            // this node's gets that went through another
 	dropped []string
 	writes  []cache.Request
+
+	keepsNothing bool // its loads leave no copy
 }
 
 func host(i int) string { return fmt.Sprintf("n%d:1", i) }
@@ -209,7 +211,11 @@ func (n *node) Copy(key cache.Key) (cache.Copy, bool) {
 	if n.served[key.Key] == 0 {
 		return cache.Copy{}, false
 	}
-	return cache.Copy{Role: "primary", TTL: 5, LastLoad: &cache.LastLoad{Endpoint: "a", At: time.Now(), Millis: 3}}, true
+	load := &cache.LastLoad{Endpoint: "a", At: time.Now(), Millis: 3}
+	if n.keepsNothing {
+		return cache.Copy{LastLoad: load}, false
+	}
+	return cache.Copy{Role: "primary", TTL: 5, LastLoad: load}, true
 }
 
 func (n *node) on(serve func(ctx context.Context, req *cache.Request) (cache.Answer, error)) {

@@ -49,8 +49,10 @@ func (p *Peers) Explain(ctx context.Context, key cache.Key) Explanation {
 		if c == nil {
 			continue
 		}
-		c.Node = id
-		e.Copies = append(e.Copies, *c)
+		if c.Role != "" { // else it only knows of a load
+			c.Node = id
+			e.Copies = append(e.Copies, *c)
+		}
 		if c.LastLoad != nil && (e.LastLoad == nil || c.LastLoad.At.After(e.LastLoad.At)) {
 			e.LastLoad = c.LastLoad
 		}
@@ -66,7 +68,7 @@ func (p *Peers) copies(ctx context.Context, key cache.Key) map[string]*cache.Cop
 	var mu sync.Mutex // guards found
 	found := map[string]*cache.Copy{p.self: nil}
 	if p.handler != nil {
-		if c, ok := p.handler.Copy(key); ok {
+		if c, ok := p.handler.Copy(key); ok || c.LastLoad != nil {
 			found[p.self] = &c
 		}
 	}

@@ -34,6 +34,8 @@ type Server interface {
 type Keeper interface {
 	DropGroup(group string)
 	DropTags(group string, tags []string)
+	// Copy describes the copy of a key. False: there is none, and of what is
+	// returned only the LastLoad counts, if there is one.
 	Copy(key cache.Key) (cache.Copy, bool)
 }
 
