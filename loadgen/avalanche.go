@@ -27,6 +27,7 @@ func avalanche(ctx context.Context, s *stage) error {
 		return err
 	}
 	s.noErrors("fill", r)
+	standIns := r.standIns
 	before, err := s.origin.windows(ctx)
 	if err != nil {
 		return err
@@ -41,6 +42,7 @@ func avalanche(ctx context.Context, s *stage) error {
 	}
 	s.noErrors("again", r)
 	waited := r.waited()
+	standIns += r.standIns
 	// All have expired by now. Those are left that nobody could ask for since,
 	// and those whose refresh was more than max_loads: who asks next tries again.
 	again.duration, again.count = 0, keys
@@ -51,14 +53,18 @@ func avalanche(ctx context.Context, s *stage) error {
 		}
 		s.noErrors("once more", r)
 		waited += r.waited()
+		standIns += r.standIns
 		after, err := s.origin.windows(ctx)
 		if err != nil {
 			return err
 		}
 		busy = since(after, before.Now)
 	}
-	s.check(waited == 0, "reads that waited", "0", "%d", waited)
-	s.check(busy.loads == keys, "refreshes", fmt.Sprintf("one for each of the %d keys", keys), "%d", busy.loads)
+	// Who is not heard for a moment is stood in for. That load is marked, and
+	// the owner, when it is heard again, may need one of its own.
+	most := min(standIns, keys/100)
+	s.check(waited <= most, "reads that waited", fmt.Sprintf("at most %d, for stand-ins made %d loads", most, standIns), "%d", waited)
+	s.check(busy.loads >= keys && busy.loads <= keys+waited+standIns, "refreshes", fmt.Sprintf("one for each of the %d keys", keys), "%d", busy.loads)
 	mean := float64(keys) / float64(spread)
 	s.check(busy.windows >= minWindows && busy.peak <= 3*mean, "the origin's busiest tenth of a second",
 		fmt.Sprintf("of %d or more with loads, and at most 3 times the %.1f that %d would have each", minWindows, mean, spread),

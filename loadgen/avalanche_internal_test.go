@@ -1,6 +1,10 @@
 package loadgen
 
-import "testing"
+import (
+	"testing"
+
+	"kring/client"
+)
 
 func TestSince(t *testing.T) {
 	at := func(loads ...int64) (w windows) {
@@ -27,5 +31,21 @@ func TestSince(t *testing.T) {
 		if b.loads != tt.total || b.windows != tt.filled || b.peak != tt.peak {
 			t.Errorf("%s: %+v", tt.name, b)
 		}
+	}
+}
+
+// No promise was made of what a node loads for another that it does not hear.
+func TestLoadsOfStandInsAreNotWaitedFor(t *testing.T) {
+	r := &run{cfg: &Config{}, recorder: newRecorder(2)}
+	for i, status := range []string{
+		"k-1; fwd=miss; fwd-status=200; stored", "k-1; fwd=miss; fwd-status=200; detail=stand-in", "k-1; hit; detail=stand-in",
+		"k-2; fwd=miss; fwd-status=200; collapsed; detail=stand-in, k-1; fwd=miss; detail=peer:k-2", "k-1; fwd=miss; collapsed", "k-1; hit",
+	} {
+		if err := r.recorder.record(i%2, &sample{op: opGet, from: provenanceOf(status)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if res := r.result(client.Counters{}); res.waited() != 2 || res.standIns != 2 || res.Marked["stand-in"] != 3 {
+		t.Errorf("waited %d, stand-ins %d, marked %v", res.waited(), res.standIns, res.Marked)
 	}
 }

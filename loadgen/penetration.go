@@ -70,6 +70,9 @@ func (s *stage) negativeBudget(ctx context.Context) error {
 		return err
 	}
 	for _, m := range members {
+		if m.State == "down" {
+			continue
+		}
 		b, err := c.BooksOf(ctx, m.URL)
 		if err != nil {
 			return err

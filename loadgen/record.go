@@ -58,6 +58,7 @@ type tally struct {
 	found      int64 // reads that got a value
 	waited     int64 // of these, those that waited for a load, their own or another's
 	loaded     int64 // of these, those that made a load
+	standIns   int64 // reads that waited for a load of a node that is marked for it
 	bytes      int64
 	checked    int64
 	failures   map[string]int64
@@ -92,6 +93,9 @@ func (t *tally) add(s *sample) {
 		}
 		if s.from.marked != "" {
 			t.marked[s.from.marked]++
+			if s.from.waited() {
+				t.standIns++
+			}
 		}
 		t.bytes += int64(s.bytes)
 		if !s.missing {
@@ -133,6 +137,7 @@ func (t *tally) merge(o *tally) {
 	t.found += o.found
 	t.waited += o.waited
 	t.loaded += o.loaded
+	t.standIns += o.standIns
 	t.bytes += o.bytes
 	t.checked += o.checked
 	for i := range t.operations {

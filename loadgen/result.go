@@ -60,6 +60,7 @@ type Result struct {
 	Timeline    []Point `json:"timeline"`
 
 	histogram *hdrhistogram.Histogram
+	standIns  int64 // reads that waited for a load of a node that is marked for it
 }
 
 // Setup is what the run was.
@@ -120,7 +121,7 @@ func (r *run) result(counters client.Counters) *Result {
 			Verify: r.cfg.Verify, Seed: r.cfg.Seed,
 		},
 		SentLate: latencyOf(late), Seconds: r.took.Seconds(), Interrupted: r.stopped, Timeline: r.timeline,
-		histogram: latency,
+		histogram: latency, standIns: t.standIns,
 	}
 	// The figures that are promised are there also when they are 0.
 	for s, name := range sourceNames {

@@ -213,9 +213,11 @@ func (s *stage) noErrors(what string, r *Result) {
 	s.check(r.Errors == 0 && r.VerifyFailed == 0, what+": errors", "0", "%d (%s) of %d", r.Errors+r.VerifyFailed, counts(r.ErrorsByCode), r.Requests)
 }
 
-// waited is how many reads had to wait for a load, their own or another's.
+// waited is how many reads had to wait for a load, their own or another's. A
+// node that stood in for one it did not hear for a moment says so, and no
+// promise was made of its loads.
 func (r *Result) waited() int64 {
-	return r.Answers["load"] + r.Answers["joined"] + r.Behind["load"] + r.Behind["joined"]
+	return r.Answers["load"] + r.Answers["joined"] + r.Behind["load"] + r.Behind["joined"] - r.standIns
 }
 
 // loadsOf is how often the origin was asked for a key.
@@ -232,6 +234,9 @@ func (v *Verdict) WriteText(out io.Writer) error {
 		r := p.Result
 		fmt.Fprintf(&b, "  %s: %d requests in %.1f s\n", p.Name, r.Requests, r.Seconds)
 		fmt.Fprintf(&b, "    answers %s; behind peer %s; origin loads %s\n", counts(r.Answers), counts(r.Behind), loadsText(r))
+		if len(r.Marked) > 0 {
+			fmt.Fprintf(&b, "    marked %s\n", counts(r.Marked))
+		}
 		fmt.Fprintf(&b, "    latency ms %s\n", r.Latency.text())
 	}
 	for _, c := range v.Checks {

@@ -81,6 +81,17 @@ func TestPenetration(t *testing.T) {
 	}
 }
 
+func TestPenetrationWithADeadNode(t *testing.T) {
+	c, _, cfg := startCluster(t, 3, demo.Control{Version: "1", Size: 10})
+	c.Nodes[2].Kill()
+	cfg.Count, cfg.Nodes = 200, cfg.Nodes[:2]
+	v, err := loadgen.RunScenario(t.Context(), "penetration", cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	passes(t, v, 8)
+}
+
 // A cluster that does not do what it must is found out.
 func TestScenarioFailsWhereItMust(t *testing.T) {
 	_, _, cfg := startCluster(t, 1, demo.Control{}, func(_ int, cfg *node.Config) {
