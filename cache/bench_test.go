@@ -70,7 +70,7 @@ func BenchmarkGetMany(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if r := c.GetMany(context.Background(), "kv", batch); r[0].Kind != cache.KindHit {
+		if r := c.GetMany(context.Background(), "kv", batch, nil); r[0].Kind != cache.KindHit {
 			b.Fatal(r[0])
 		}
 	}

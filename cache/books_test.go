@@ -79,7 +79,7 @@ func chaos(ctx context.Context, f *fixture, r *router, dice *rand.Rand) {
 			a, _ := f.Serve(ctx, &cache.Request{Op: cache.OpGet, Key: key, OnlyIfCached: dice.IntN(5) == 0})
 			f.Settle(a.Kind, dice.IntN(5) > 0)
 		case n < 350:
-			f.GetMany(ctx, key.Group, []string{key.Key, "0", "1", ""})
+			f.GetMany(ctx, key.Group, []string{key.Key, "0", "1", ""}, nil)
 		default:
 			f.getCtx(ctx, key)
 		}

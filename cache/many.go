@@ -2,18 +2,37 @@ package cache
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
 
-// manyAtOnce bounds the keys of one batch that are waited for at a time.
-const manyAtOnce = 64
+const (
+	// manyAtOnce bounds the keys of one batch that are waited for at a time.
+	manyAtOnce = 64
+	// manyAtFirst bounds them until one has shown that values are small, of at
+	// most smallValue bytes.
+	manyAtFirst = 4
+	smallValue  = 64 << 10
+	// manyBytes is how much may come of what was waited for in one call; those
+	// under way come on top.
+	manyBytes = 2 << 20
+)
+
+// Answered says whether GetMany has come to this result.
+func (r *Result) Answered() bool { return r.Entry != nil || r.Err != nil }
 
 // GetMany is one Get for each key, in the order of keys: a key's failure is
 // its own. What is stored, here or elsewhere, is gathered first; only gets that
 // need more have goroutines of their own.
-func (c *Cache) GetMany(ctx context.Context, group string, keys []string) []Result {
-	results := make([]Result, len(keys))
+//
+// Large values are not all in memory at once: some results at the end may not
+// be answered. Whoever has no more use for those before calls again with the
+// same keys and results, and what is answered stays. Nil results are made.
+func (c *Cache) GetMany(ctx context.Context, group string, keys []string, results []Result) []Result {
+	if results == nil {
+		results = make([]Result, len(keys))
+	}
 	g := c.groups[group]
 	if g == nil {
 		for i := range results {
@@ -24,6 +43,9 @@ func (c *Cache) GetMany(ctx context.Context, group string, keys []string) []Resu
 	var missing []int // of keys, the indices
 	elsewhere := make([]int, 0, len(keys))
 	for i, key := range keys {
+		if results[i].Answered() {
+			continue
+		}
 		term, self := c.router.Acts(key)
 		if !self {
 			elsewhere = append(elsewhere, i)
@@ -37,17 +59,38 @@ func (c *Cache) GetMany(ctx context.Context, group string, keys []string) []Resu
 	}
 	missing = append(missing, c.gather(ctx, g, keys, elsewhere, results)...)
 
-	var next atomic.Int64
+	slices.Sort(missing) // the first is the one that the caller waits for
+
+	var next, bytes atomic.Int64
 	var workers sync.WaitGroup
-	for range min(manyAtOnce, len(missing)) {
-		workers.Go(func() {
-			for n := next.Add(1); int(n) <= len(missing); n = next.Add(1) {
-				i := missing[n-1]
-				key := Key{Group: g.Name, Key: keys[i]}
-				term, self := c.router.Acts(key.Key)
-				results[i].Answer, results[i].Err = c.miss(ctx, g, key, term, self, false)
+	var more sync.Once
+	var work func()
+	work = func() {
+		for bytes.Load() < manyBytes {
+			n := int(next.Add(1))
+			if n > len(missing) {
+				return
 			}
-		})
+			i := missing[n-1]
+			key := Key{Group: g.Name, Key: keys[i]}
+			term, self := c.router.Acts(key.Key)
+			results[i].Answer, results[i].Err = c.miss(ctx, g, key, term, self, false)
+			size := 0
+			if e := results[i].Entry; e != nil {
+				size = len(e.Value)
+			}
+			bytes.Add(int64(size))
+			if size <= smallValue {
+				more.Do(func() {
+					for range min(manyAtOnce, len(missing)) - manyAtFirst {
+						workers.Go(work)
+					}
+				})
+			}
+		}
+	}
+	for range min(manyAtFirst, len(missing)) {
+		workers.Go(work)
 	}
 	workers.Wait()
 	return results

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"kring/cache"
 )
@@ -35,7 +38,7 @@ func TestGetManyAsksOtherNodesForAllTheirKeysAtOnce(t *testing.T) {
 			return cache.Answer{Entry: &cache.Entry{Value: []byte(req.Key.Key + " loaded")}, Kind: cache.KindPeer, OwnerKind: cache.KindLoad, Node: "n2"}, nil
 		}
 		f := setup(t, func(o *cache.Options) { o.Router = r }, group(func(g *cache.GroupConfig) { g.KeyPattern = "[a-z]+" }))
-		results := f.GetMany(t.Context(), "docs", []string{"a", "miss", "\n", "gone", "a", "7"})
+		results := f.GetMany(t.Context(), "docs", []string{"a", "miss", "\n", "gone", "a", "7"}, nil)
 		if want := []string{"docs/a", "docs/miss", "docs/gone", "docs/a"}; !slices.Equal(r.asked, want) || r.forwards != 1 {
 			t.Errorf("asked for %q and %d more, want %q and one", r.asked, r.forwards, want)
 		}
@@ -73,7 +76,7 @@ func TestGetManyActsHereForWhatNobodyElseDoes(t *testing.T) {
 		r := &batchRouter{}
 		r.forward = nobody
 		f := setup(t, func(o *cache.Options) { o.Router = r })
-		for _, result := range f.GetMany(t.Context(), "docs", []string{"a", "b"}) {
+		for _, result := range f.GetMany(t.Context(), "docs", []string{"a", "b"}, nil) {
 			if result.Err != nil || result.Kind != cache.KindLoad || result.Node != "n1" {
 				t.Errorf("%+v", result)
 			}
@@ -117,6 +120,77 @@ func TestServeStoredNeverWaits(t *testing.T) {
 		wants("as a stand-in", doc("k"), false, cache.KindHit)
 		if s := f.Stats(); s.Served != 5 || s.StandIn != 2 {
 			t.Errorf("served %d, %d of them and of the gets as a stand-in", s.Served, s.StandIn)
+		}
+	})
+}
+
+// Large values of one batch are not all in memory at once: what comes after
+// the first few waits until these are done with, and each is one get.
+func TestGetManyHoldsFewLargeValues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const size = 1 << 20
+		var under, most atomic.Int32
+		r := &batchRouter{}
+		r.forward = func(_ context.Context, req *cache.Request) (cache.Answer, error) {
+			for n := under.Add(1); n > most.Load(); n = under.Load() {
+				most.Store(n)
+			}
+			defer under.Add(-1)
+			time.Sleep(time.Millisecond)
+			e := &cache.Entry{Value: append(make([]byte, size), req.Key.Key...)}
+			return cache.Answer{Entry: e, Kind: cache.KindPeer, OwnerKind: cache.KindHit, Node: "n2"}, nil
+		}
+		f := setup(t, func(o *cache.Options) { o.Router = r })
+		keys := make([]string, 40)
+		for i := range keys {
+			keys[i] = strconv.Itoa(i)
+		}
+		results := make([]cache.Result, len(keys))
+		for done := 0; done < len(keys); {
+			f.GetMany(t.Context(), "docs", keys[done:], results[done:])
+			held := 0
+			for i := range results {
+				if results[i].Answered() {
+					held++
+				}
+			}
+			if held == 0 || held > 8 {
+				t.Fatalf("%d values of 1 MiB at once", held)
+			}
+			for ; done < len(keys) && results[done].Answered(); done++ {
+				if got := string(results[done].Entry.Value[size:]); got != keys[done] {
+					t.Errorf("key %s has the value of %s", keys[done], got)
+				}
+				results[done] = cache.Result{}
+			}
+		}
+		if s := f.Stats(); s.Gets != 40 || s.Peer != 40 || r.forwards != 40 || most.Load() > 4 {
+			t.Errorf("%d forwards, %d at once; %+v", r.forwards, most.Load(), s)
+		}
+	})
+}
+
+// Small ones are waited for together as soon as one has shown that they are.
+func TestGetManyWaitsForManySmallValuesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &batchRouter{}
+		r.forward = func(_ context.Context, req *cache.Request) (cache.Answer, error) {
+			time.Sleep(time.Second)
+			return cache.Answer{Entry: &cache.Entry{Value: []byte("v")}, Kind: cache.KindPeer, OwnerKind: cache.KindLoad, Node: "n2"}, nil
+		}
+		f := setup(t, func(o *cache.Options) { o.Router = r })
+		keys := make([]string, 68)
+		for i := range keys {
+			keys[i] = strconv.Itoa(i)
+		}
+		began := time.Now()
+		for i, res := range f.GetMany(t.Context(), "docs", keys, nil) {
+			if !res.Answered() || res.Err != nil {
+				t.Errorf("key %d: %+v", i, res)
+			}
+		}
+		if took := time.Since(began); took != 2*time.Second {
+			t.Errorf("4 keys, then 64, took %v", took)
 		}
 	})
 }

@@ -368,7 +368,7 @@ func TestGetMany(t *testing.T) {
 		for i := range 500 {
 			keys = append(keys, fmt.Sprint(i%250))
 		}
-		results := f.GetMany(t.Context(), "docs", keys)
+		results := f.GetMany(t.Context(), "docs", keys, nil)
 		if len(results) != len(keys) || !errors.Is(results[0].Err, cache.ErrBadKey) {
 			t.Fatalf("%d results, first %+v", len(results), results[0])
 		}
@@ -377,7 +377,7 @@ func TestGetMany(t *testing.T) {
 				t.Errorf("%+v, want %s", r, want)
 			}
 		}
-		for _, r := range f.GetMany(t.Context(), "nope", []string{"a", "b"}) {
+		for _, r := range f.GetMany(t.Context(), "nope", []string{"a", "b"}, nil) {
 			if !errors.Is(r.Err, cache.ErrUnknownGroup) {
 				t.Error(r.Err)
 			}

@@ -16,8 +16,7 @@ import (
 )
 
 const (
-	// batchChunk is how many keys of a batch are worked on together. A chunk's
-	// values are in memory at once, so it bounds what one request can take.
+	// batchChunk is how many keys of a batch are worked on together.
 	batchChunk = 128
 	// deleteWorkers is how many deletes of a batch run at once.
 	deleteWorkers = 16
@@ -89,27 +88,31 @@ func (a *API) answerBatch(ctx context.Context, c *gin.Context, group string, req
 	}()
 	for i := 0; i < len(req.keys); i += batchChunk {
 		keys := req.keys[i:min(i+batchChunk, len(req.keys))]
-		var results []cache.Result
+		results := make([]cache.Result, len(keys))
 		if req.del {
 			results = a.deleteMany(ctx, group, keys)
-		} else {
-			results = a.cache.GetMany(ctx, group, keys)
-			if err := c.Request.Context().Err(); err != nil {
-				return errClientGone.Because(err)
-			}
 		}
-		now := time.Now()
-		for j, key := range keys {
-			b := newBatchEntry(key, req.del, &results[j], now)
-			if b.code == cache.ErrInternal.Code {
-				a.logInternal(c, results[j].Err)
-			}
-			out = enc.entry(out, b)
-			if len(out) >= flushBytes {
-				if _, err := c.Writer.Write(out); err != nil {
-					return fmt.Errorf("write a batch's answer: %w", context.Canceled)
+		for done := 0; done < len(keys); {
+			if !req.del {
+				a.cache.GetMany(ctx, group, keys[done:], results[done:])
+				if err := c.Request.Context().Err(); err != nil {
+					return errClientGone.Because(err)
 				}
-				out = out[:0]
+			}
+			now := time.Now()
+			for ; done < len(keys) && (req.del || results[done].Answered()); done++ {
+				b := newBatchEntry(keys[done], req.del, &results[done], now)
+				if b.code == cache.ErrInternal.Code {
+					a.logInternal(c, results[done].Err)
+				}
+				results[done] = cache.Result{} // what is written need not be kept
+				out = enc.entry(out, b)
+				if len(out) >= flushBytes {
+					if _, err := c.Writer.Write(out); err != nil {
+						return fmt.Errorf("write a batch's answer: %w", context.Canceled)
+					}
+					out = out[:0]
+				}
 			}
 		}
 	}
