@@ -218,6 +218,27 @@ func TestLeastInFlightWeights(t *testing.T) {
 	})
 }
 
+// least_assigned shares a count; what is unfinished each process knows of its own.
+func TestLeastAssignedShowsWhatIsInFlight(t *testing.T) {
+	everyBackend(t, func(t *testing.T, b backend) {
+		p := b.open(t, config("least_assigned", 1, 1))
+		held := assign(t, p)
+		other := pick(t, p)
+		for _, name := range []string{"a", "b"} {
+			if n := inspected(t, p, name).InFlight; n != 1 {
+				t.Errorf("%s has %d in flight, want 1", name, n)
+			}
+		}
+		complete(t, p, held.ID)
+		other.Done(balance.Success)
+		for _, name := range []string{"a", "b"} {
+			if n := inspected(t, p, name).InFlight; n != 0 {
+				t.Errorf("%s has %d in flight, want 0", name, n)
+			}
+		}
+	})
+}
+
 func assign(t testing.TB, p *balance.Pool) balance.Assignment {
 	t.Helper()
 	a, err := p.Assign(t.Context())

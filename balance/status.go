@@ -35,7 +35,7 @@ type EndpointStatus struct {
 	// Assigned counts assignments, InFlight the unfinished ones: those of all
 	// processes where the state is shared. What least_assigned shares is the
 	// count that it chooses by, for which an endpoint that came late starts
-	// with what the others have.
+	// with what the others have; its unfinished ones are this process's own.
 	Assigned int64 `json:"assigned"`
 	InFlight int64 `json:"in_flight"`
 	// Picks and Unfinished are this process's own.
@@ -75,7 +75,10 @@ func (p *Pool) Status() PoolStatus {
 		}
 		e.Assigned, e.InFlight = e.Picks, e.Unfinished
 		if c, ok := counts[e.Name]; ok {
-			e.Assigned, e.InFlight = c.assigned, c.inFlight
+			e.Assigned = c.assigned
+			if p.shared.leases() {
+				e.InFlight = c.inFlight
+			}
 		}
 		st.Endpoints = append(st.Endpoints, e)
 	}
