@@ -5,9 +5,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
+
+// removalKept is how long the removal of an endpoint is told to processes that
+// have missed it. That of a configured one is for good, or it would be back
+// with the next process that starts.
+const removalKept = time.Hour
 
 // published is an operator's change of an endpoint, for all processes.
 type published struct {
@@ -21,9 +29,13 @@ func (h *shared) publish(ctx context.Context, name string, c published) error {
 	if err != nil {
 		return fmt.Errorf("encode the change of an endpoint: %w", err)
 	}
+	forget := time.Duration(0)
+	if c.Removed && !slices.ContainsFunc(h.pool.cfg.Endpoints, func(e EndpointConfig) bool { return e.Name == name }) {
+		forget = removalKept
+	}
 	return h.try(ctx, func(ctx context.Context) error {
-		cmd := redis.NewIntCmd(ctx, "hset", h.changes(), name, text)
-		return h.redis.process(ctx, h.changes(), cmd)
+		_, err := h.redis.run(ctx, publishScript, []string{h.changes()}, name, text, forget.Milliseconds())
+		return err
 	})
 }
 
@@ -35,7 +47,9 @@ func (h *shared) follow(ctx context.Context) error {
 	if err := h.redis.process(ctx, h.changes(), changes); err != nil {
 		return err
 	}
-	for name, text := range changes.Val() {
+	all := changes.Val()
+	maps.DeleteFunc(h.followed, func(name, _ string) bool { _, ok := all[name]; return !ok })
+	for name, text := range all {
 		if h.followed[name] == text {
 			continue
 		}

@@ -1,9 +1,12 @@
+-- lease
 -- The beginning of all scripts on leases.
 -- KEYS[1]  sorted set of those that may be chosen: the number of the latest
 --          assignment (16 digits) and the endpoint -> in flight × step, so that
 --          the first is the one to choose
 -- KEYS[2]  hash: n:endpoint -> leases, a:endpoint -> assignments so far,
---          m:endpoint -> its member of KEYS[1], s:endpoint -> step, turn
+--          m:endpoint -> its member of KEYS[1], s:endpoint -> step,
+--          d:endpoint -> until when its count is kept, if it was taken out;
+--          turn
 -- KEYS[3]  sorted set: lease -> when it lapses, in milliseconds of this server
 -- KEYS[4]  hash: lease -> endpoint
 local time = redis.call('TIME')
@@ -17,12 +20,12 @@ local function give_back(lease)
     return nil
   end
   redis.call('HDEL', KEYS[4], lease)
-  local held = tonumber(redis.call('HGET', KEYS[2], 'n:' .. name) or 0)
-  if held > 0 then
-    redis.call('HINCRBY', KEYS[2], 'n:' .. name, -1)
-    local member = redis.call('HGET', KEYS[2], 'm:' .. name)
-    if member then
-      redis.call('ZINCRBY', KEYS[1], -tonumber(redis.call('HGET', KEYS[2], 's:' .. name) or 1), member)
+  local has = redis.call('HMGET', KEYS[2], 'n:' .. name, 'm:' .. name, 's:' .. name)
+  local held = tonumber(has[1] or 0) - 1
+  if held >= 0 then
+    redis.call('HSET', KEYS[2], 'n:' .. name, held)
+    if has[2] then
+      redis.call('ZADD', KEYS[1], 'XX', held * tonumber(has[3] or 1), has[2])
     end
   end
   return name

@@ -1,10 +1,13 @@
 -- Keeps the set of members: admits those that a process has and the set has
 -- not, takes out those that it was told to or that no process has had for a
--- while, and returns all: endpoint, count, endpoint, count, …
+-- while, and returns all: endpoint, assignments, endpoint, …
 -- KEYS[1]  sorted set: endpoint -> count
--- KEYS[2]  hash: endpoint -> what an assignment costs
--- KEYS[3]  hash: endpoint that was taken out -> its count, and until when that is kept
+-- KEYS[2]  hash: endpoint -> what an assignment adds to its count
+-- KEYS[3]  hash: endpoint that was taken out -> its count, until when that is
+--          kept, and its assignments
 -- KEYS[4]  sorted set: endpoint -> when a process last had it
+-- KEYS[5]  hash: endpoint -> its assignments less its count ÷ what one adds:
+--          not 0 once that was changed
 -- ARGV[1]  JSON: names, steps (of the names), gone (to be taken out), raise
 --          (of the names: those that come back after they were left out), out
 --          (those that the caller leaves out), keep and idle (milliseconds)
@@ -12,23 +15,38 @@ local want = cjson.decode(ARGV[1])
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 
+local function assignments(name, score)
+  local step = tonumber(redis.call('HGET', KEYS[2], name) or 1)
+  return score / step + tonumber(redis.call('HGET', KEYS[5], name) or 0)
+end
+
 local function take_out(name)
   local score = redis.call('ZSCORE', KEYS[1], name)
   if score then
+    local all = redis.call('HGETALL', KEYS[3])
+    for i = 1, #all, 2 do
+      if tonumber(string.match(all[i + 1], '^%S+ (%S+)') or 0) <= now then
+        redis.call('HDEL', KEYS[3], all[i])
+      end
+    end
     redis.call('ZREM', KEYS[1], name)
-    redis.call('HSET', KEYS[3], name, score .. ' ' .. string.format('%.0f', now + want.keep))
+    redis.call('HSET', KEYS[3], name, string.format('%s %.0f %.17g', score, now + want.keep, assignments(name, tonumber(score))))
     redis.call('PEXPIRE', KEYS[3], math.max(1, want.keep))
   end
   redis.call('HDEL', KEYS[2], name)
+  redis.call('HDEL', KEYS[5], name)
   redis.call('ZREM', KEYS[4], name)
 end
 
--- A count that was kept, if that is not too long ago.
+-- Count and assignments that were kept, if that is not too long ago.
 local function kept(name)
   local record = redis.call('HGET', KEYS[3], name)
   redis.call('HDEL', KEYS[3], name)
-  local score, till = string.match(record or '', '^(%S+) (%S+)$')
-  return score and tonumber(till) > now and tonumber(score) or 0
+  local score, till, made = string.match(record or '', '^(%S+) (%S+) ?(%S*)$')
+  if score and tonumber(till) > now then
+    return tonumber(score), tonumber(made) or tonumber(score)
+  end
+  return 0, 0
 end
 
 for _, name in ipairs(want.gone) do
@@ -43,30 +61,45 @@ for _, name in ipairs(want.raise) do
   skip[name] = true
   raise[name] = true
 end
-local least
+local least, fewest
 local lowest = redis.call('ZRANGE', KEYS[1], 0, #want.out + #want.raise, 'WITHSCORES')
 for i = 1, #lowest, 2 do
   if not skip[lowest[i]] then
     least = tonumber(lowest[i + 1])
+    fewest = assignments(lowest[i], least)
     break
   end
 end
 
 for i, name in ipairs(want.names) do
   redis.call('ZADD', KEYS[4], now, name)
-  redis.call('HSET', KEYS[2], name, want.steps[i])
+  local step = want.steps[i]
+  local same = tonumber(redis.call('HGET', KEYS[2], name) or step) == step
   local score = redis.call('ZSCORE', KEYS[1], name)
-  if not score or raise[name] then
-    local start = score and tonumber(score) or kept(name)
-    -- A count far above all others is from before they were lowered.
-    if least and (start < least or start - least > 4503599627370496) then
-      start = least
-    end
-    redis.call('ZADD', KEYS[1], string.format('%.0f', start), name)
+  local start, made
+  if score then
+    start = tonumber(score)
+    made = assignments(name, start)
+  else
+    start, made = kept(name)
   end
+  -- A count far above all others is from before they were lowered.
+  if (not score or raise[name]) and least and (start < least or start - least > 4503599627370496) then
+    start = least
+    made = math.max(made, fewest)
+  end
+  if not score or start ~= tonumber(score) or not same then
+    redis.call('ZADD', KEYS[1], string.format('%.0f', start), name)
+    redis.call('HSET', KEYS[5], name, string.format('%.17g', made - start / step))
+  end
+  redis.call('HSET', KEYS[2], name, step)
 end
 
 for _, name in ipairs(redis.call('ZRANGEBYSCORE', KEYS[4], '-inf', now - want.idle, 'LIMIT', 0, 100)) do
   take_out(name)
 end
-return redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
+local counts = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
+for i = 1, #counts, 2 do
+  counts[i + 1] = string.format('%.0f', math.max(0, assignments(counts[i], tonumber(counts[i + 1]))))
+end
+return counts

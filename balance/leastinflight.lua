@@ -1,3 +1,4 @@
+-- leastinflight
 -- Assigns to the endpoint with the fewest leases for its weight, the least
 -- recently assigned of equals, and returns its name; nil if there is none.
 -- ARGV[1]  the new lease's name; ARGV[2] how long it lasts, in milliseconds
@@ -11,14 +12,13 @@ for _, member in ipairs(first) do
     out = out or ARGV[j] == name
   end
   if not out then
-    local held = redis.call('HINCRBY', KEYS[2], 'n:' .. name, 1)
-    local turn = redis.call('HINCRBY', KEYS[2], 'turn', 1)
-    local step = tonumber(redis.call('HGET', KEYS[2], 's:' .. name) or 1)
+    local has = redis.call('HMGET', KEYS[2], 'n:' .. name, 's:' .. name, 'a:' .. name, 'turn')
+    local held, turn = tonumber(has[1] or 0) + 1, tonumber(has[4] or 0) + 1
     local latest = string.format('%016.0f', turn) .. ':' .. name
     redis.call('ZREM', KEYS[1], member)
-    redis.call('ZADD', KEYS[1], held * step, latest)
-    redis.call('HSET', KEYS[2], 'm:' .. name, latest)
-    redis.call('HINCRBY', KEYS[2], 'a:' .. name, 1)
+    redis.call('ZADD', KEYS[1], held * tonumber(has[2] or 1), latest)
+    redis.call('HSET', KEYS[2], 'n:' .. name, held, 'm:' .. name, latest,
+      'a:' .. name, string.format('%.0f', tonumber(has[3] or 0) + 1), 'turn', string.format('%.0f', turn))
     redis.call('ZADD', KEYS[3], now + tonumber(ARGV[2]), ARGV[1])
     redis.call('HSET', KEYS[4], ARGV[1], name)
     return name

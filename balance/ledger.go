@@ -34,15 +34,17 @@ type ledger interface {
 
 // assignedLedger is that of least_assigned: one sorted set.
 type assignedLedger struct {
-	redis                  *Redis
-	set, steps, kept, seen string
-	keep                   time.Duration
+	redis      *Redis
+	set, steps string
+	keys       []string // as in leastassigned_sync.lua
+	keep       time.Duration
 }
 
 func newAssignedLedger(r *Redis, pool string, keep time.Duration) *assignedLedger {
+	set, steps := r.key(pool, "assigned"), r.key(pool, "assigned:steps")
 	return &assignedLedger{
-		redis: r, keep: keep,
-		set: r.key(pool, "assigned"), steps: r.key(pool, "assigned:steps"), kept: r.key(pool, "assigned:kept"), seen: r.key(pool, "seen"),
+		redis: r, keep: keep, set: set, steps: steps,
+		keys: []string{set, steps, r.key(pool, "assigned:kept"), r.key(pool, "seen"), r.key(pool, "assigned:more")},
 	}
 }
 
@@ -61,20 +63,14 @@ func (l *assignedLedger) choose(ctx context.Context, _ string, out []string, wei
 }
 
 func (l *assignedLedger) sync(ctx context.Context, r roster) (map[string]count, error) {
-	want := r.want()
-	want.Keep = l.keep.Milliseconds()
-	v, err := l.redis.run(ctx, assignedSyncScript, []string{l.set, l.steps, l.kept, l.seen}, want.encode())
+	v, err := l.redis.run(ctx, assignedSyncScript, l.keys, r.want(l.keep).encode())
 	if err != nil {
 		return nil, err
 	}
-	steps := map[string]int64{}
-	for i, name := range r.names {
-		steps[name] = r.steps[i]
-	}
 	counts := map[string]count{}
 	err = eachRow(v, 2, func(row []string) error {
-		score, err := strconv.ParseFloat(row[1], 64)
-		counts[row[0]] = count{assigned: int64(score) / max(1, steps[row[0]])}
+		assigned, err := strconv.ParseInt(row[1], 10, 64)
+		counts[row[0]] = count{assigned: assigned}
 		return err
 	})
 	return counts, err
@@ -86,11 +82,12 @@ type inFlightLedger struct {
 	keys  []string // as in lease.lua
 	seen  string
 	lease time.Duration
+	keep  time.Duration
 }
 
-func newInFlightLedger(r *Redis, pool string, lease time.Duration) *inFlightLedger {
+func newInFlightLedger(r *Redis, pool string, lease, keep time.Duration) *inFlightLedger {
 	return &inFlightLedger{
-		redis: r, lease: lease, seen: r.key(pool, "seen"),
+		redis: r, lease: lease, keep: keep, seen: r.key(pool, "seen"),
 		keys: []string{r.key(pool, "flying"), r.key(pool, "flying:state"), r.key(pool, "leases"), r.key(pool, "leases:endpoints")},
 	}
 }
@@ -135,7 +132,7 @@ func (l *inFlightLedger) renew(ctx context.Context, tokens []string) ([]bool, er
 }
 
 func (l *inFlightLedger) sync(ctx context.Context, r roster) (map[string]count, error) {
-	v, err := l.redis.run(ctx, inFlightSyncScript, append(l.keys[:4:4], l.seen), r.want().encode())
+	v, err := l.redis.run(ctx, inFlightSyncScript, append(l.keys[:4:4], l.seen), r.want(l.keep).encode())
 	if err != nil {
 		return nil, err
 	}
@@ -163,10 +160,10 @@ type want struct {
 	Idle  int64    `json:"idle"`
 }
 
-func (r roster) want() want {
+func (r roster) want(keep time.Duration) want {
 	return want{
 		Names: listed(r.names), Steps: append([]int64{}, r.steps...), Gone: listed(r.gone),
-		Raise: listed(r.raise), Out: listed(r.out), Idle: idle.Milliseconds(),
+		Raise: listed(r.raise), Out: listed(r.out), Keep: keep.Milliseconds(), Idle: idle.Milliseconds(),
 	}
 }
 

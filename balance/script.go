@@ -34,6 +34,8 @@ var (
 	leastInFlightRenewLua string
 	//go:embed leastinflight_sync.lua
 	leastInFlightSyncLua string
+	//go:embed publish.lua
+	publishLua string
 
 	assignScript       = newScript(leastAssignedLua)
 	assignedSyncScript = newScript(leastAssignedSyncLua)
@@ -41,4 +43,5 @@ var (
 	releaseScript      = newScript(leaseLua, leastInFlightReleaseLua)
 	renewScript        = newScript(leaseLua, leastInFlightRenewLua)
 	inFlightSyncScript = newScript(leaseLua, leastInFlightSyncLua)
+	publishScript      = newScript(publishLua)
 )

@@ -70,7 +70,7 @@ func newShared(p *Pool, r *Redis) *shared {
 	h := &shared{pool: p, redis: r, kick: make(chan struct{}, 1), held: map[string]time.Time{}, followed: map[string]string{}}
 	h.shy.Store(new([]string))
 	if p.cfg.Policy == "least_in_flight" {
-		h.leased = newInFlightLedger(r, p.cfg.Name, p.cfg.Lease)
+		h.leased = newInFlightLedger(r, p.cfg.Name, p.cfg.Lease, p.cfg.KeepCount)
 		h.ledger = h.leased
 	} else {
 		h.ledger = newAssignedLedger(r, p.cfg.Name, p.cfg.KeepCount)

@@ -477,7 +477,7 @@ func TestForsakenEndpointsLeaveTheSet(t *testing.T) {
 	const sync = `{"names":["b"],"steps":[1],"gone":[],"raise":[],"out":[],"keep":60000,"idle":1000}`
 	do(t, c, "ZADD", "idle{}:assigned", 5, "a", 7, "b")
 	do(t, c, "ZADD", "idle{}:seen", 1, "a")
-	got := do(t, c, "EVAL", lua(t, "leastassigned_sync.lua"), 4, "idle{}:assigned", "idle{}:steps", "idle{}:kept", "idle{}:seen", sync)
+	got := do(t, c, "EVAL", lua(t, "leastassigned_sync.lua"), 5, "idle{}:assigned", "idle{}:steps", "idle{}:kept", "idle{}:seen", "idle{}:more", sync)
 	if fmt.Sprint(got) != "[b 7]" {
 		t.Errorf("the set is %v, want [b 7]", got)
 	}

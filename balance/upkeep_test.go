@@ -1,0 +1,140 @@
+package balance_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"kring/balance"
+)
+
+// Redis may drop one key of a pool and keep the others. What was counted is
+// exact again with the next look, and stays so.
+func TestOneKeyIsLost(t *testing.T) {
+	for _, tt := range []struct{ policy, keys string }{
+		{"least_assigned", "assigned assigned:steps assigned:kept assigned:more seen endpoints"},
+		{"least_in_flight", "flying flying:state leases leases:endpoints seen endpoints"},
+	} {
+		for _, key := range strings.Fields(tt.keys) {
+			t.Run(tt.policy+"/"+key, func(t *testing.T) {
+				cfg, rc := shared(t, tt.policy, 1, 1, 1)
+				c := commonRedis(t).client(t)
+				p := openPool(t, cfg, dialRedis(t, rc))
+				var held []balance.Pick
+				for range 5 {
+					held = append(held, pick(t, p))
+				}
+				do(t, c, "DEL", rc.KeyPrefix+"{test}:"+key)
+				names(t, p, 4, true)
+				settled(t, p)
+				for _, one := range held {
+					one.Done(balance.Success)
+				}
+				for name := range strings.FieldsSeq("a b c") {
+					if n := inspected(t, p, name).InFlight; n != 0 {
+						t.Errorf("%s has %d in flight, want 0", name, n)
+					}
+				}
+				names(t, p, 3, true)
+				even := map[string]int{}
+				for _, name := range names(t, p, 9, false) {
+					even[string(name)]++
+				}
+				if len(even) != 3 || even["a"] != 3 || even["b"] != 3 || p.Status().LocalPicks != 0 {
+					t.Errorf("picks %v, %d of them local; want 3 each, none local", even, p.Status().LocalPicks)
+				}
+				set := map[string]string{"least_assigned": "assigned", "least_in_flight": "flying"}[tt.policy]
+				if n := do(t, c, "ZCARD", rc.KeyPrefix+"{test}:"+set); n != int64(3) {
+					t.Errorf("the set has %v members, want 3", n)
+				}
+			})
+		}
+	}
+}
+
+// What an assignment adds to a count depends on all weights; what was assigned
+// does not.
+func TestAssignedOutlivesAWeightChange(t *testing.T) {
+	everyBackend(t, func(t *testing.T, b backend) {
+		cfg := config("least_assigned", 1, 1)
+		p := b.open(t, cfg)
+		names(t, p, 10, true)
+		check := func(when string, want ...int64) {
+			t.Helper()
+			for i, n := range want {
+				if got := inspected(t, p, string(rune('a'+i))).Assigned; got != n {
+					t.Errorf("%s: %c has %d assigned, want %d", when, 'a'+i, got, n)
+				}
+			}
+		}
+		weight := func(name string, w int) {
+			t.Helper()
+			change(t, p, name, balance.EndpointChange{Weight: &w})
+			settled(t, p)
+		}
+		check("at first", 5, 5)
+		weight("a", 2)
+		check("a weighs 2", 5, 5)
+		names(t, p, 6, true)
+		check("after six more", 9, 7)
+		weight("b", 1000)
+		weight("a", 1)
+		weight("b", 2)
+		check("after three changes", 9, 7)
+		names(t, p, 3, true)
+		check("after three more", 10, 9)
+		remove(t, p, "b")
+		settled(t, p)
+		put(t, p, "b", cfg.Endpoints[1].URL)
+		settled(t, p)
+		check("b removed and added again", 10, 9)
+	})
+}
+
+// Endpoints that come and go under ever new names leave nothing for good.
+func TestDepartedEndpointsAreForgotten(t *testing.T) {
+	for _, policy := range []string{"least_assigned", "least_in_flight"} {
+		cfg, rc := shared(t, policy, 1)
+		cfg.KeepCount = time.Millisecond
+		c := commonRedis(t).client(t)
+		p := openPool(t, cfg, dialRedis(t, rc))
+		for i := range 5 {
+			name := fmt.Sprint("late-", i)
+			put(t, p, name, cfg.Endpoints[0].URL)
+			settled(t, p)
+			names(t, p, 2, true)
+			remove(t, p, name)
+			settled(t, p)
+		}
+		keys := do(t, c, "KEYS", rc.KeyPrefix+"*").([]any)
+		eventually(t, "what was counted is forgotten", func() bool {
+			settled(t, p)
+			left := ""
+			for _, key := range keys {
+				if kind := do(t, c, "TYPE", key); kind == "hash" && !strings.HasSuffix(key.(string), ":endpoints") {
+					left += fmt.Sprint(do(t, c, "HGETALL", key))
+				} else if kind == "zset" {
+					left += fmt.Sprint(do(t, c, "ZRANGE", key, 0, -1))
+				}
+			}
+			return !strings.Contains(left, "late-")
+		})
+		// Removals are forgotten an hour later, but for a configured endpoint's.
+		changes := rc.KeyPrefix + "{test}:endpoints"
+		remove(t, p, "a")
+		for i := range 5 {
+			name := fmt.Sprint("late-", i)
+			text := do(t, c, "HGET", changes, name).(string)
+			if !strings.HasPrefix(text, `{"till":`) || !strings.HasSuffix(text, `,"removed":true}`) {
+				t.Errorf("the removal of %s is %s", name, text)
+			}
+			do(t, c, "HSET", changes, name, `{"till":1,"removed":true}`)
+		}
+		settled(t, p)
+		put(t, p, "last", cfg.Endpoints[0].URL)
+		if got := fmt.Sprint(do(t, c, "HKEYS", changes)); got != "[a last]" && got != "[last a]" {
+			t.Errorf("%s: %s are published, want a and last", policy, got)
+		}
+	}
+}
