@@ -27,7 +27,7 @@ lint: ## formatting, go vet, staticcheck, shellcheck
 format: ## format the Go files
 	$(TOOL) gofumpt -w .
 
-bench: ## Kring beside its peers (AREA=hit … for a part: hit, peer, batch, miss, stampede, trace)
+bench: ## Kring beside its peers (AREA=hit … for a part: hit, peer, batch, miss, pools, stampede, trace)
 	bench/run.sh $(AREA)
 
 microbench: ## the Go benchmarks (COUNT=5 for figures to compare)

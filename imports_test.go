@@ -28,7 +28,7 @@ var mayImport = map[string][]string{
 	"kring/balance":        {},
 	"kring/cache":          {},
 	"kring/consistenthash": {},
-	"kring/bench":          {"kring/bench/drive", "kring/bench/rival", "kring/cache", "kring/consistenthash"},
+	"kring/bench":          {"kring/bench/drive", "kring/bench/rival", "kring/balance", "kring/cache", "kring/consistenthash"},
 	"kring/bench/drive":    {},
 	"kring/bench/rival":    {"kring/cache", "kring/consistenthash", "kring/httpapi", "kring/peers"},
 }

@@ -124,6 +124,11 @@ func run(ctx context.Context, args []string) (err error) {
 		}
 	}
 	b.report.addGoals()
+	if slices.Contains(wanted, poolsArea) {
+		if err := b.pools(ctx); err != nil {
+			return fmt.Errorf("pools: %w", err)
+		}
+	}
 	if slices.Contains(wanted, stampedeArea) {
 		if err := b.stampede(ctx); err != nil {
 			return err
@@ -148,7 +153,7 @@ func areas() []string {
 	for _, w := range works() {
 		names = append(names, w.area)
 	}
-	return append(names, stampedeArea, traceArea)
+	return append(names, poolsArea, stampedeArea, traceArea)
 }
 
 // prepare finds the programs and empties the directory.

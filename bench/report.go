@@ -104,6 +104,14 @@ func (r *Report) writeJSON(name string) error {
 	return os.WriteFile(name, append(text, '\n'), 0o644)
 }
 
+// latency is microseconds for people: what is below ten shows its nanoseconds.
+func latency(us float64) string {
+	if us < 10 {
+		return fmt.Sprintf("%.3f", us)
+	}
+	return fmt.Sprintf("%.0f", us)
+}
+
 // writeTable prints the report for people.
 func (r *Report) writeTable(out io.Writer) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -114,7 +122,7 @@ func (r *Report) writeTable(out io.Writer) error {
 			fmt.Fprintf(t, "\n%s\t\t\t\t\tkring ÷ it\t\t\n", strings.ToUpper(work[:1])+work[1:])
 			fmt.Fprintf(t, "contestant\treq/s\tp50 µs\tp99 µs\tCPU µs\treq/s\tCPU\t\n")
 		}
-		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.0f\t%.2f\t", row.Contestant, row.RPS, row.P50, row.P99, row.CPU)
+		fmt.Fprintf(t, "%s\t%.0f\t%s\t%s\t%.2f\t", row.Contestant, row.RPS, latency(row.P50), latency(row.P99), row.CPU)
 		if mine := r.row(work, kring); mine != nil {
 			fmt.Fprintf(t, "%.2f\t%.2f\t", mine.RPS/row.RPS, mine.CPU/row.CPU)
 		} else {

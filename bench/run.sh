@@ -3,8 +3,8 @@
 #
 #   bench/run.sh [area…] [--json FILE] [--rounds N] [--duration D] [--traces DIR] [--profiles DIR]
 #
-# Areas: hit, peer, batch, miss, stampede, trace; none named: all. Installs nginx and
-# varnish (Debian) when they are missing. Prints medians of rounds
+# Areas: hit, peer, batch, miss, pools, stampede, trace; none named: all. Installs
+# nginx, varnish and redis-server (Debian) when they are missing. Prints medians of rounds
 # in which the contestants take turns, and ends everything that it started.
 # Figures are only worth something on a machine that does nothing else.
 set -euo pipefail
@@ -17,7 +17,7 @@ source scripts/need.sh
 
 PATH=$PATH:/usr/sbin
 export RUNLEVEL=1 # Debian's packages start no service then
-need go flock taskset nginx
+need go flock taskset nginx redis-server
 command -v varnishd >/dev/null || need varnish # a package without a program of its name
 
 mkdir -p bench/out
