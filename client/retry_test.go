@@ -224,15 +224,51 @@ func TestStrangersAreNoNodes(t *testing.T) {
 	}
 }
 
+// All entry nodes weigh the same, so each policy shares gets out evenly.
 func TestPolicyChoosesTheEntryNode(t *testing.T) {
-	a, b, d := newNode(t, "a", say(200, "")), newNode(t, "b", say(200, "")), newNode(t, "d", say(200, ""))
-	c := newClient(t, client.Config{}, a, b, d)
-	for range 30 {
-		if _, err := c.Get(t.Context(), "docs", "k"); err != nil {
-			t.Fatal(err)
+	for _, policy := range []string{"", "round_robin", "weighted", "smooth_weighted", "least_assigned", "least_in_flight"} {
+		a, b, d := newNode(t, "a", say(200, "")), newNode(t, "b", say(200, "")), newNode(t, "d", say(200, ""))
+		c := newClient(t, client.Config{Policy: policy}, a, b, d)
+		for range 30 {
+			if _, err := c.Get(t.Context(), "docs", "k"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if a.asked.Load() != 10 || b.asked.Load() != 10 || d.asked.Load() != 10 {
+			t.Errorf("%q: asked %d, %d, %d times, want 10 each", policy, a.asked.Load(), b.asked.Load(), d.asked.Load())
 		}
 	}
-	if a.asked.Load() != 10 || b.asked.Load() != 10 || d.asked.Load() != 10 {
-		t.Errorf("asked %d, %d, %d times, want 10 each", a.asked.Load(), b.asked.Load(), d.asked.Load())
+}
+
+// While one node takes its time, least_in_flight asks the other.
+func TestLeastInFlightPassesASlowNodeBy(t *testing.T) {
+	release := make(chan struct{})
+	slow := newNode(t, "slow", func(w http.ResponseWriter, r *http.Request) {
+		<-release
+		say(200, "")(w, r)
+	})
+	fast := newNode(t, "fast", say(200, ""))
+	c := newClient(t, client.Config{
+		Policy: "least_in_flight", Timeout: time.Minute, PerTryTimeout: time.Minute, SilenceTimeout: time.Minute,
+	}, slow, fast)
+	first := make(chan error)
+	go func() {
+		_, err := c.Get(t.Context(), "docs", "k")
+		first <- err
+	}()
+	for slow.asked.Load() == 0 {
+		<-time.After(time.Millisecond)
+	}
+	for range 10 {
+		if _, err := c.Get(t.Context(), "docs", "k"); err != nil {
+			t.Error(err)
+		}
+	}
+	if s, f := slow.asked.Load(), fast.asked.Load(); s != 1 || f != 10 {
+		t.Errorf("the slow node was asked %d times, the fast one %d, want 1 and 10", s, f)
+	}
+	close(release)
+	if err := <-first; err != nil {
+		t.Error(err)
 	}
 }
