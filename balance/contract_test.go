@@ -272,6 +272,14 @@ func TestHugeWeights(t *testing.T) { // A9
 			t.Errorf("%s: b was picked within 1000 of 2^31 picks", policy)
 		}
 	}
+	everyBackend(t, func(t *testing.T, b backend) {
+		if got := names(t, b.open(t, config("least_assigned", math.MaxInt32, 1)), 100, true); got != "ab"+strings.Repeat("a", 98) {
+			t.Errorf("least_assigned picks %s, want b once", got)
+		}
+		if got := names(t, b.open(t, config("least_in_flight", math.MaxInt32, 1)), 100, false); got != "ab"+strings.Repeat("a", 98) {
+			t.Errorf("least_in_flight picks %s of those that are held, want b once", got)
+		}
+	})
 }
 
 func TestDoneCountsOnce(t *testing.T) {

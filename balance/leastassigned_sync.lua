@@ -61,14 +61,25 @@ for _, name in ipairs(want.raise) do
   skip[name] = true
   raise[name] = true
 end
-local least, fewest
+local least
 local lowest = redis.call('ZRANGE', KEYS[1], 0, #want.out + #want.raise, 'WITHSCORES')
 for i = 1, #lowest, 2 do
   if not skip[lowest[i]] then
     least = tonumber(lowest[i + 1])
-    fewest = assignments(lowest[i], least)
     break
   end
+end
+
+-- The fewest assignments of any of them.
+local function fewest()
+  local few
+  local all = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
+  for i = 1, #all, 2 do
+    if not skip[all[i]] then
+      few = math.min(few or math.huge, assignments(all[i], tonumber(all[i + 1])))
+    end
+  end
+  return few
 end
 
 for i, name in ipairs(want.names) do
@@ -86,7 +97,7 @@ for i, name in ipairs(want.names) do
   -- A count far above all others is from before they were lowered.
   if (not score or raise[name]) and least and (start < least or start - least > 4503599627370496) then
     start = least
-    made = math.max(made, fewest)
+    made = math.max(made, fewest())
   end
   if not score or start ~= tonumber(score) or not same then
     redis.call('ZADD', KEYS[1], string.format('%.0f', start), name)

@@ -15,10 +15,12 @@ for _, member in ipairs(first) do
     local has = redis.call('HMGET', KEYS[2], 'n:' .. name, 's:' .. name, 'a:' .. name, 'turn')
     local held, turn = tonumber(has[1] or 0) + 1, tonumber(has[4] or 0) + 1
     local latest = string.format('%016.0f', turn) .. ':' .. name
-    redis.call('ZREM', KEYS[1], member)
-    redis.call('ZADD', KEYS[1], held * tonumber(has[2] or 1), latest)
+    -- First what Redis refuses when it has no memory: after a ZREM it would
+    -- let all pass.
     redis.call('HSET', KEYS[2], 'n:' .. name, held, 'm:' .. name, latest,
       'a:' .. name, string.format('%.0f', tonumber(has[3] or 0) + 1), 'turn', string.format('%.0f', turn))
+    redis.call('ZREM', KEYS[1], member)
+    redis.call('ZADD', KEYS[1], held * tonumber(has[2] or 1), latest)
     redis.call('ZADD', KEYS[3], now + tonumber(ARGV[2]), ARGV[1])
     redis.call('HSET', KEYS[4], ARGV[1], name)
     return name

@@ -162,6 +162,9 @@ func (h *shared) choose(ctx context.Context, s *set) (choice, error) {
 			return choice{}, fmt.Errorf("choose: %w", err)
 		}
 		m := s.find(name)
+		if m == nil {
+			m = h.pool.set.Load().find(name) // it came while Redis was asked
+		}
 		if m != nil {
 			h.hold(token)
 			return choice{m: m, token: token}, nil

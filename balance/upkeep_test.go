@@ -1,8 +1,12 @@
 package balance_test
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -135,6 +139,67 @@ func TestDepartedEndpointsAreForgotten(t *testing.T) {
 		put(t, p, "last", cfg.Endpoints[0].URL)
 		if got := fmt.Sprint(do(t, c, "HKEYS", changes)); got != "[a last]" && got != "[last a]" {
 			t.Errorf("%s: %s are published, want a and last", policy, got)
+		}
+	}
+}
+
+// gate holds the first choice that is written to Redis until it is let through.
+type gate struct {
+	net.Conn
+	once *sync.Once
+	held chan struct{} // closed when there is one
+	open chan struct{}
+}
+
+func (g gate) Write(b []byte) (int, error) {
+	if bytes.Contains(b, []byte("evalsha")) && !bytes.Contains(b, []byte(`"names"`)) {
+		g.once.Do(func() {
+			close(g.held)
+			<-g.open
+		})
+	}
+	return g.Conn.Write(b)
+}
+
+// An endpoint that comes while a choice is on its way may be the one chosen.
+func TestEndpointComesDuringAPick(t *testing.T) {
+	for _, policy := range []string{"least_assigned", "least_in_flight"} {
+		cfg, rc := shared(t, policy, 1)
+		rc.Timeout = 10 * time.Second
+		g := gate{once: new(sync.Once), held: make(chan struct{}), open: make(chan struct{})}
+		r, err := balance.DialRedis(rc, func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, network, address)
+			return gate{conn, g.once, g.held, g.open}, err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := r.Close(); err != nil {
+				t.Errorf("close redis: %v", err)
+			}
+		})
+		p, q := openPool(t, cfg, r), openPool(t, cfg, dialRedis(t, rc))
+		settled(t, p)
+		picked := make(chan string)
+		go func() {
+			got, err := p.Pick(t.Context())
+			if err != nil {
+				t.Errorf("pick: %v", err)
+			}
+			picked <- got.Endpoint.Name
+			got.Done(balance.Success)
+		}()
+		<-g.held
+		put(t, q, "A", cfg.Endpoints[0].URL)
+		eventually(t, "p has A", func() bool { return len(p.Status().Endpoints) == 2 })
+		settled(t, p)
+		close(g.open)
+		if name := <-picked; name != "A" {
+			t.Errorf("%s: picked %s, want A: it came meanwhile, and is the first", policy, name)
+		}
+		if n := total(t, q); n != 1 {
+			t.Errorf("%s: %d assigned, want 1", policy, n)
 		}
 	}
 }
