@@ -157,8 +157,12 @@ func decodeEndpoint(body []byte) (balance.EndpointChange, error) {
 	}
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.DisallowUnknownFields()
+	const wrong = `the body is not {"url":"…","weight":1,"eligible":true}`
 	if err := dec.Decode(&change); err != nil {
-		return change, errBadRequest.With(`the body is not {"url":"…","weight":1,"eligible":true}`).Because(err)
+		return change, errBadRequest.With(wrong).Because(err)
+	}
+	if !bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) {
+		return change, errBadRequest.With(wrong) // null, which fits everything
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return change, errBadRequest.With("something follows the JSON object")

@@ -133,6 +133,7 @@ func TestEndpoints(t *testing.T) {
 		{"PUT " + path + "c", `{"wieght":1}`, 400, "the body is not"},
 		{"PUT " + path + "c", `{} {}`, 400, "something follows"},
 		{"PUT " + path + "c", `nonsense`, 400, "the body is not"},
+		{"PUT " + path + "a", ` null`, 400, "the body is not"},
 		{"PUT " + path + "c", "{\"url\":\"" + strings.Repeat("x", 9000) + "\"}", 413, "value-too-large"},
 		{"PUT " + path + "-c", `{"url":"http://127.0.0.1"}`, 400, "name must be"},
 		{"PUT " + path + "a%2Fb", `{"url":"http://127.0.0.1"}`, 400, "name must be"},
