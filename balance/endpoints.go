@@ -53,7 +53,7 @@ func (p *Pool) PutEndpoint(ctx context.Context, name string, c EndpointChange) (
 // state is shared. It is no error if there is none of this name. What was
 // counted of it is kept for keep_count.
 func (p *Pool) RemoveEndpoint(ctx context.Context, name string) error {
-	if p.shared != nil {
+	if p.shared != nil && nameRE.MatchString(name) { // else there never was one
 		if err := p.shared.publish(ctx, name, published{Removed: true}); err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -17,8 +18,9 @@ import (
 
 // RedisConfig is the section `redis` of the configuration.
 type RedisConfig struct {
-	// Addresses are host:port. One is a server; several are nodes of one Redis
-	// Cluster. Address is short for one.
+	// Addresses are host:port. Several are nodes of one Redis Cluster; one is a
+	// server, or a node of a cluster, which it then says. Address is short for
+	// one.
 	Addresses []string `mapstructure:"addresses"`
 	Address   string   `mapstructure:"address"`
 	Username  string   `mapstructure:"username"`
@@ -85,9 +87,10 @@ const maxConnections = 32
 
 // Redis is a connection pool that the balance pools of a process share.
 type Redis struct {
-	// One of the two.
-	server  *redis.Client
+	server  *redis.Client // where there is one address
 	cluster *redisCluster
+	// clustered is set once the server has sent a command to another one.
+	clustered atomic.Bool
 	// patience is what a pick may wait in all. It is shorter than the
 	// configured time-out, so that a pick that ends up local keeps it, too.
 	patience time.Duration
@@ -132,10 +135,8 @@ func DialRedis(cfg RedisConfig, dial func(ctx context.Context, network, address 
 			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		})
 	}
-	r := &Redis{patience: cfg.Timeout - cfg.Timeout/5, prefix: cfg.KeyPrefix}
-	if len(addresses) > 1 {
-		r.cluster = newRedisCluster(addresses, connect)
-	} else {
+	r := &Redis{patience: cfg.Timeout - cfg.Timeout/5, prefix: cfg.KeyPrefix, cluster: newRedisCluster(addresses, connect)}
+	if len(addresses) == 1 {
 		r.server = connect(addresses[0])
 	}
 	return r, nil
@@ -143,18 +144,23 @@ func DialRedis(cfg RedisConfig, dial func(ctx context.Context, network, address 
 
 // Close closes the connections. Pools that use them are closed first.
 func (r *Redis) Close() error {
-	if r.cluster != nil {
-		return r.cluster.close()
+	err := r.cluster.close()
+	if r.server != nil {
+		err = errors.Join(err, r.server.Close())
 	}
-	return r.server.Close()
+	return err
 }
 
 // process runs a command, which fails with what it returns, where the key is.
 func (r *Redis) process(ctx context.Context, key string, cmd redis.Cmder) error {
-	if r.cluster != nil {
-		return r.cluster.process(ctx, key, cmd)
+	if r.server != nil && !r.clustered.Load() {
+		err := r.server.Process(ctx, cmd)
+		if _, _, ok := redirection(err, ""); !ok {
+			return err
+		}
+		r.clustered.Store(true)
 	}
-	return r.server.Process(ctx, cmd)
+	return r.cluster.process(ctx, key, cmd)
 }
 
 // key is a key of a pool. The braces put all keys of one pool on one node of a

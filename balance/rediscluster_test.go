@@ -107,6 +107,16 @@ func TestRedisCluster(t *testing.T) {
 		pools[policy] = all
 	}
 
+	// One node is enough to find the others.
+	for i := range masters {
+		cfg := config("least_in_flight", 1, 1, 1)
+		cfg.Name, _ = on(t, c, "lone", i)
+		p := openPool(t, cfg, dialRedis(t, redisConfig(addrs[0])))
+		if got := names(t, p, 6, true); got != "abcabc" || p.Status().LocalPicks != 0 {
+			t.Errorf("master %d by the address of the first: picks %s, %+v", i, got, p.Status())
+		}
+	}
+
 	// A first seed that says nothing costs one try: others are asked after it.
 	hung, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -127,6 +127,7 @@ func TestDepartedEndpointsAreForgotten(t *testing.T) {
 		// Removals are forgotten an hour later, but for a configured endpoint's.
 		changes := rc.KeyPrefix + "{test}:endpoints"
 		remove(t, p, "a")
+		remove(t, p, "no/name") // tells nobody
 		for i := range 5 {
 			name := fmt.Sprint("late-", i)
 			text := do(t, c, "HGET", changes, name).(string)
