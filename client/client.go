@@ -44,6 +44,8 @@ type Config struct {
 	// without a word. Default: 500 ms.
 	SilenceTimeout time.Duration
 	// MaxTries is how many nodes are asked at most. Default: every node once.
+	// When none of them answers a read, one that was given up for its silence
+	// gets what is left of Timeout besides.
 	MaxTries int
 	// MaxIdleConns is how many idle connections are kept to each node: as many
 	// as calls are made at a time. Default: 64.

@@ -8,9 +8,10 @@
 //   - reads (get, batch get): after a connection that could not be made or
 //     broke, an answer cut short, a try that took longer than PerTryTimeout or
 //     whose node was silent for SilenceTimeout, an answer of 2xx or 3xx that is
-//     no node's (it has neither Kring-Node nor Cache-Status), a 502, 503 or 504 that is no
-//     node's own (a proxy's), and a node's own 503 `draining` or `cut-off`;
-//     `overloaded` once;
+//     no node's (it has neither Kring-Node nor Cache-Status), a 502, 503 or 504
+//     that is no node's own (a proxy's), and a node's own 503 `draining` or
+//     `cut-off`; `overloaded` once. When nobody answers, a node that was given up for its
+//     silence gets what is left of the time: it may only have been busy;
 //   - writes without a condition (put, delete, purge): the same, except that
 //     after a time-out or a stranger's 502 or 504 they are not repeated: what
 //     stalls somewhere may still take effect, and a repeated write that is

@@ -152,6 +152,39 @@ func TestFailingNodeIsLeftAlone(t *testing.T) {
 	}
 }
 
+// least_in_flight is more than a name: a node that is busy with one call is not
+// asked while another has none.
+func TestBusyNodeIsAskedLess(t *testing.T) {
+	entered, release := make(chan struct{}), make(chan struct{})
+	answer := func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/slow") {
+			entered <- struct{}{}
+			<-release
+		}
+		say(200, "")(w, r)
+	}
+	a, b := newNode(t, "a", answer), newNode(t, "b", answer)
+	c := newClient(t, client.Config{Policy: "least_in_flight", SilenceTimeout: time.Minute, PerTryTimeout: time.Minute}, a, b)
+	done := make(chan error, 1)
+	go func() {
+		_, err := c.Get(t.Context(), "docs", "slow")
+		done <- err
+	}()
+	<-entered
+	for range 20 {
+		if _, err := c.Get(t.Context(), "docs", "fast"); err != nil {
+			t.Error(err)
+		}
+	}
+	close(release)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if few, many := min(a.asked.Load(), b.asked.Load()), max(a.asked.Load(), b.asked.Load()); few != 1 || many != 20 {
+		t.Errorf("asked %d and %d times, want the busy one once", few, many)
+	}
+}
+
 // What only the caller is to blame for keeps no node out of turn.
 func TestTheCallersFaultIsNoNodes(t *testing.T) {
 	long, other := newNode(t, "long", nil), newNode(t, "other", say(200, ""))

@@ -62,14 +62,26 @@ func (c *Client) do(ctx context.Context, call *call) (reply, error) {
 	var failed []error
 	var last reply // the refusal to return if nobody does better
 	overloaded := false
-	for len(asked) < min(c.cfg.MaxTries, len(c.nodes)) {
-		n, pick := c.choose(ctx, asked)
+	var silent *node // given up, but for all that is known it would have answered
+	limit := min(c.cfg.MaxTries, len(c.nodes))
+	for {
+		var n *node
+		var pick balance.Pick
+		switch {
+		case len(asked) < limit:
+			n, pick = c.choose(ctx, asked)
+		case len(asked) == limit && silent != nil:
+			n = silent // the others were no better: what is left of the time is its
+		}
+		if n == nil {
+			break
+		}
 		asked = append(asked, n.name)
 		if len(asked) > 1 {
 			c.retries.Add(1)
 		}
 		patience := patience{until: deadline}
-		if call.repeat == repeatRead && len(asked) < min(c.cfg.MaxTries, len(c.nodes)) {
+		if call.repeat == repeatRead && len(asked) < limit {
 			patience.silence = c.cfg.SilenceTimeout
 			if d := time.Now().Add(c.cfg.PerTryTimeout); d.Before(deadline) {
 				patience.until = d
@@ -92,6 +104,9 @@ func (c *Client) do(ctx context.Context, call *call) (reply, error) {
 			failed = append(failed, fmt.Errorf("%s: %w", n.host, err))
 			if !time.Now().Before(deadline) || !call.mayFollow(err) {
 				break
+			}
+			if errors.Is(err, errSilent) || err == context.DeadlineExceeded {
+				silent = n
 			}
 			continue
 		}

@@ -126,6 +126,44 @@ func TestSilenceIsNotSlowness(t *testing.T) {
 	}
 }
 
+// On a busy machine the nodes that live may be silent for longer than is waited
+// for, and the only other one is dead: that is no reason to give up early.
+func TestSilentNodeIsAskedAgainWhenNobodyElseAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const starved = 3 * time.Second
+		begun := time.Now()
+		n := network{}
+		n.serve(t, "alive", func(_ http.ResponseWriter, r *http.Request) {
+			hold := time.NewTimer(starved - time.Since(begun))
+			defer hold.Stop()
+			select {
+			case <-hold.C:
+			case <-r.Context().Done():
+			}
+		})
+		dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if addr == "dead:80" {
+				return nil, &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+			}
+			return n.dial(ctx, network, addr)
+		}
+		for _, nodes := range [][]string{{"http://alive", "http://dead"}, {"http://dead", "http://alive"}} {
+			begun = time.Now()
+			c := newClient(t, client.Config{Nodes: nodes, Policy: "round_robin", Dial: dial})
+			v, err := c.Get(t.Context(), "docs", "a")
+			if err != nil || v.Node != "alive" || time.Since(begun) != starved {
+				t.Errorf("%v: got %+v, %v after %v", nodes, v, err, time.Since(begun))
+			}
+		}
+		// No longer than the call may take.
+		begun = time.Now()
+		c := newClient(t, client.Config{Nodes: []string{"http://alive", "http://dead"}, Policy: "round_robin", Dial: dial, Timeout: time.Second})
+		if _, err := c.Get(t.Context(), "docs", "a"); !errors.Is(err, client.ErrUnavailable) || time.Since(begun) != time.Second {
+			t.Errorf("got %v after %v", err, time.Since(begun))
+		}
+	})
+}
+
 // A write waits for its answer to the end, and is not sent twice.
 func TestSilentWriteIsNotRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
