@@ -18,6 +18,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"kring/node/nodetest"
 )
 
 // A setting that cannot be ends the process: one line that names field and
@@ -186,7 +188,7 @@ func TestEndlessBodiesLeaveMemoryFlat(t *testing.T) {
 groups: [{name: endless, origin: {pool: endless, path: "/{key}"}}]
 pools: [{name: endless, max_body_bytes: 1MiB, endpoints: [{name: a, url: %q}]}]
 `, endless.URL))
-	n := &process{id: "n", url: "http://127.0.0.1:" + freePort(t)}
+	n := &process{id: "n", url: "http://" + nodetest.FreeAddress(t)}
 	n.args = []string{"serve", "--config", file, "--listen", strings.TrimPrefix(n.url, "http://")}
 	n.start(t)
 	eventually(t, "it listens", func() bool { s, _ := get(n.url + "/readyz"); return s == http.StatusOK })

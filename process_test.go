@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -17,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"kring/node/nodetest"
 )
 
 // program builds kring once.
@@ -126,21 +127,9 @@ func (p *process) rss(t *testing.T) (now, peak int64) {
 	return field("VmRSS"), field("VmHWM")
 }
 
-// freePort is a port that was free a moment ago.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
-}
-
 func eventually(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(2 * time.Minute)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for !cond() {
@@ -155,12 +144,12 @@ func eventually(t *testing.T, what string, cond func() bool) {
 // at the end of their configuration.
 func cluster(t *testing.T, n int, more string) (nodes []*process, origin *process) {
 	t.Helper()
-	port := freePort(t)
-	origin = &process{url: "http://127.0.0.1:" + port, args: []string{"origin", "--listen", "127.0.0.1:" + port, "--latency", "1ms"}}
+	address := nodetest.FreeAddress(t)
+	origin = &process{url: "http://" + address, args: []string{"origin", "--listen", address, "--latency", "1ms"}}
 	origin.start(t)
 	var peers []string
 	for i := range n {
-		p := &process{id: fmt.Sprintf("kring-%d", i+1), url: "http://127.0.0.1:" + freePort(t)}
+		p := &process{id: fmt.Sprintf("kring-%d", i+1), url: "http://" + nodetest.FreeAddress(t)}
 		nodes = append(nodes, p)
 		peers = append(peers, p.id+"="+p.url)
 	}

@@ -1,12 +1,12 @@
 package client_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"kring/client"
+	"kring/node/nodetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -88,8 +89,12 @@ func truncated(w http.ResponseWriter, _ *http.Request) {
 // hung answers when the client has left.
 func hung(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
+// newClient gives a client that takes no pause of a busy machine for a node's
+// silence, unless the test says what it is to take for it.
 func newClient(t *testing.T, cfg client.Config, nodes ...*fakeNode) *client.Client {
 	t.Helper()
+	cfg.SilenceTimeout = cmp.Or(cfg.SilenceTimeout, time.Minute)
+	cfg.PerTryTimeout = cmp.Or(cfg.PerTryTimeout, time.Minute)
 	for _, n := range nodes {
 		cfg.Nodes = append(cfg.Nodes, n.URL)
 	}
@@ -389,12 +394,7 @@ func TestBufferIsUsedAgain(t *testing.T) {
 // refusing is a URL at which nobody listens.
 func refusing(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return "http://" + l.Addr().String()
+	return "http://" + nodetest.FreeAddress(t)
 }
 
 func TestCallerLeaves(t *testing.T) {

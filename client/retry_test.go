@@ -64,8 +64,11 @@ func TestRetries(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			for name, call := range calls {
 				second := newNode(t, "good", good)
-				cfg := client.Config{Policy: "round_robin", PerTryTimeout: 50 * time.Millisecond, Timeout: 5 * time.Second}
-				if row.name == "hung" && name != "get" {
+				cfg := client.Config{Policy: "round_robin"}
+				switch {
+				case row.name == "hung" && name == "get":
+					cfg.PerTryTimeout = 50 * time.Millisecond
+				case row.name == "hung":
 					cfg.Timeout = 100 * time.Millisecond // a write waits to its end
 				}
 				if row.failing == nil {

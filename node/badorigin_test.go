@@ -234,14 +234,7 @@ func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 // Nobody listens at the origin: a clear 502 through every node, and nothing on
 // the books of an origin that saw nothing.
 func TestOriginThatRefusesConnections(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody := "http://" + l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	nobody := "http://" + nodetest.FreeAddress(t)
 	c := nodetest.Start(t, 3, func(_ int, cfg *node.Config) {
 		cfg.Pools[0].Endpoints = []balance.EndpointConfig{{Name: "a", URL: nobody, Weight: 1}}
 	})
@@ -281,6 +274,16 @@ func TestStaleInPlaceOfAnOriginsError(t *testing.T) {
 	}
 }
 
+// inSteps has client i wait for most of those before it: nodes that share two
+// cores with 500 clients who connect at once hear each other late, and the
+// clients' headers, too.
+func inSteps(t *testing.T, c *nodetest.Cluster, i int) {
+	t.Helper()
+	if i%25 == 0 {
+		nodetest.Eventually(t, "those before have asked", func() bool { return gets(c) >= int64(i) })
+	}
+}
+
 // 500 clients wait for one slow load: each leaves at its own deadline with a
 // 504, and the load fills the cache all the same.
 func TestSlowOriginAndFiveHundredClientsOfOneKey(t *testing.T) {
@@ -293,9 +296,7 @@ func TestSlowOriginAndFiveHundredClientsOfOneKey(t *testing.T) {
 	defer release()
 	var wg sync.WaitGroup
 	for i := range 500 {
-		if i%25 == 0 { // in steps: nodes that share two cores with 500 clients who connect at once hear each other late
-			nodetest.Eventually(t, "those before have asked", func() bool { return gets(c) >= int64(i) })
-		}
+		inSteps(t, c, i)
 		wg.Go(func() {
 			if r := c.Get(c.Nodes[i%3], docs(key)); r.Status != http.StatusGatewayTimeout || !strings.Contains(r.Body, "origin-timeout") {
 				t.Errorf("status %d: %s", r.Status, r.Body)
@@ -324,6 +325,7 @@ func TestSlowOriginAndFiveHundredKeys(t *testing.T) {
 	var refused, answered atomic.Int64
 	var wg sync.WaitGroup
 	for i := range 500 {
+		inSteps(t, c, i)
 		wg.Go(func() {
 			key := fmt.Sprint("slow-", i)
 			switch r := c.Get(c.Nodes[i%3], docs(key)); {

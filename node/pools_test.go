@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"os/exec"
-	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -20,13 +19,9 @@ import (
 // startRedis starts a redis-server that the test's end kills.
 func startRedis(t *testing.T) (address string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address = nodetest.FreeAddress(t)
+	_, port, err := net.SplitHostPort(address)
 	if err != nil {
-		t.Fatal(err)
-	}
-	address = l.Addr().String()
-	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
-	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir())

@@ -13,6 +13,7 @@ import (
 
 	"kring/balance"
 	"kring/cache"
+	"kring/node/nodetest"
 	"kring/origin"
 )
 
@@ -28,14 +29,7 @@ func counting(t testing.TB, status int, n *atomic.Int64) string {
 func neverEject(b *balance.Config, _ *origin.Options) { b.Health.MaxFails = 0 }
 
 func TestSecondTry(t *testing.T) {
-	unreachable := func() string {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		ln.Close()
-		return "http://" + ln.Addr().String()
-	}()
+	unreachable := "http://" + nodetest.FreeAddress(t)
 	short := lie(t, sayAndClose("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello"))
 	var fine, broken, odd atomic.Int64
 	ok, fails := counting(t, 200, &fine), counting(t, 500, &broken)

@@ -13,6 +13,7 @@ import (
 
 	"kring/balance"
 	"kring/cache"
+	"kring/node/nodetest"
 	"kring/origin"
 )
 
@@ -20,12 +21,7 @@ import (
 // connections.
 
 func TestNobodyThere(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ln.Close()
-	s := start(t, "/{key}", []string{"http://" + ln.Addr().String()}, ejectAtOnce)
+	s := start(t, "/{key}", []string{"http://" + nodetest.FreeAddress(t)}, ejectAtOnce)
 	r := s.load(t, "k", nil)
 	r.mustFail(t, cache.ErrOriginFailed)
 	if r.sent != 0 || s.healthy("a") {

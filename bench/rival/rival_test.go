@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"kring/bench/rival"
+	"kring/node/nodetest"
 )
 
 func TestMain(m *testing.M) {
@@ -22,16 +23,6 @@ func TestMain(m *testing.M) {
 }
 
 const least = 50
-
-func address(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
 
 // start runs a server until the test is over.
 func start(t *testing.T, o rival.Options) {
@@ -77,7 +68,7 @@ func get(t *testing.T, url string) (body string, h http.Header) {
 
 func startOrigin(t *testing.T) string {
 	t.Helper()
-	addr := address(t)
+	addr := nodetest.FreeAddress(t)
 	start(t, rival.Options{Kind: "origin", Listen: addr, ValueBytes: least})
 	return "http://" + addr + rival.Prefix
 }
@@ -87,7 +78,7 @@ func TestContestantsServeTheSame(t *testing.T) {
 	origin := startOrigin(t)
 	for _, kind := range []string{"net/http", "gin", "kring-http1-peers", "groupcache"} {
 		t.Run(kind, func(t *testing.T) {
-			addr := address(t)
+			addr := nodetest.FreeAddress(t)
 			start(t, rival.Options{Kind: kind, Listen: addr, Peers: []string{addr}, Origin: origin})
 			for i := range 20 {
 				key := fmt.Sprintf("key-%d", i)
@@ -108,7 +99,7 @@ func TestContestantsServeTheSame(t *testing.T) {
 // The variant's nodes pass gets on to the owner, and say so.
 func TestHTTP1NodesCallEachOther(t *testing.T) {
 	origin := startOrigin(t)
-	nodes := []string{address(t), address(t), address(t)}
+	nodes := []string{nodetest.FreeAddress(t), nodetest.FreeAddress(t), nodetest.FreeAddress(t)}
 	for _, addr := range nodes {
 		start(t, rival.Options{Kind: "kring-http1-peers", Listen: addr, Peers: nodes, Origin: origin})
 	}

@@ -58,9 +58,9 @@ func Start(t testing.TB, n int, edits ...func(i int, cfg *node.Config)) *Cluster
 			t.Errorf("goroutines left behind: %v", err)
 		}
 	})
-	c := &Cluster{t: t, net: newNetwork(), Origin: newOrigin(t)}
+	c := &Cluster{t: t, net: newNetwork(t), Origin: newOrigin(t)}
 	transport := &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}
-	c.client = &http.Client{Transport: transport, Timeout: time.Minute}
+	c.client = &http.Client{Transport: transport, Timeout: patience}
 	t.Cleanup(transport.CloseIdleConnections)
 	t.Cleanup(c.shutdown)
 
@@ -95,7 +95,9 @@ func (c *Cluster) config(nd *Node, list []string) node.Config {
 		cfg.Cluster.Peers = list
 	}
 	cfg.Cache.MaxBytes = 64 << 20
+	cfg.Limits.RequestTimeout = patience
 	docs := cache.DefaultGroupConfig("docs")
+	docs.LoadTimeout = patience
 	docs.Origin = cache.OriginConfig{Pool: "docs", Path: "/docs/{key}"}
 	cfg.Groups = append(cfg.Groups, docs)
 	pool := node.DefaultPoolConfig()
@@ -155,7 +157,7 @@ func (n *Node) wait() {
 		if err != nil && !n.host.isDead() {
 			n.cluster.t.Errorf("%s ended with: %v", n.ID, err)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(patience):
 		n.cluster.t.Errorf("%s did not stop", n.ID)
 	}
 	n.done = nil
@@ -307,10 +309,10 @@ func (c *Cluster) KeyOf(n *Node, i int) string {
 	}
 }
 
-// Eventually waits for a condition, and fails the test after half a minute.
+// Eventually waits for a condition, and fails the test when patience is over.
 func Eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(patience)
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
 	for !cond() {

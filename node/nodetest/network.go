@@ -6,6 +6,7 @@ import (
 	"net"
 	"sync"
 	"syscall"
+	"testing"
 	"time"
 )
 
@@ -13,6 +14,7 @@ import (
 // connection: a node's can be frozen (open, but nothing moves, as when its
 // process is stopped) or cut (as when its process is killed).
 type network struct {
+	t     testing.TB
 	mu    sync.Mutex // guards what follows
 	hosts map[string]*host
 }
@@ -31,17 +33,19 @@ type host struct {
 
 var errDead = errors.New("nodetest: the host is dead")
 
-func newNetwork() *network { return &network{hosts: map[string]*host{}} }
+func newNetwork(t testing.TB) *network { return &network{t: t, hosts: map[string]*host{}} }
 
 // host makes a host that listens on a free port of 127.0.0.1, or on the
 // address of its dead predecessor.
 func (n *network) host(name string) (*host, error) {
-	address := "127.0.0.1:0"
 	n.mu.Lock()
 	old := n.hosts[name]
 	n.mu.Unlock()
+	address := ""
 	if old != nil {
 		address = old.listener.Addr().String()
+	} else {
+		address = FreeAddress(n.t) // and it is free when the host comes back
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -209,5 +213,9 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// poll is how often a condition is looked at.
-const poll = 5 * time.Millisecond
+// poll is how often a condition is looked at, and patience for how long: what
+// takes a moment elsewhere may take a busy machine a minute.
+const (
+	poll     = 5 * time.Millisecond
+	patience = 2 * time.Minute
+)
