@@ -19,6 +19,9 @@ type backend struct {
 	each func(n int) int
 }
 
+// busyLease is a lease that does not lapse while a busy machine lets nobody run.
+const busyLease = 4 * time.Second
+
 // everyBackend runs a case on virtual time in this process, and on Redis.
 func everyBackend(t *testing.T, f func(t *testing.T, b backend)) {
 	t.Run("local", func(t *testing.T) {
@@ -281,9 +284,10 @@ func TestCompletionIsIdempotent(t *testing.T) { // L3
 }
 
 func TestAbandonedAssignmentsLapse(t *testing.T) { // L4, L5
+	t.Parallel() // it waits most of the time
 	everyBackend(t, func(t *testing.T, b backend) {
 		cfg := config("least_in_flight", 1)
-		cfg.Lease = 600 * time.Millisecond
+		cfg.Lease = busyLease
 		p := b.open(t, cfg)
 		var ids []string
 		for range 7 {
@@ -292,7 +296,7 @@ func TestAbandonedAssignmentsLapse(t *testing.T) { // L4, L5
 		if n := inspected(t, p, "a").InFlight; n != 7 {
 			t.Fatalf("%d in flight, want 7", n)
 		}
-		b.wait(800 * time.Millisecond)
+		b.wait(cfg.Lease + 100*time.Millisecond)
 		assign(t, p)
 		if n := inspected(t, p, "a").InFlight; n != 1 {
 			t.Errorf("%d in flight after the leases lapsed, want 1", n)
@@ -310,13 +314,14 @@ func TestAbandonedAssignmentsLapse(t *testing.T) { // L4, L5
 }
 
 func TestRenewedAssignmentsLast(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	everyBackend(t, func(t *testing.T, b backend) {
 		cfg := config("least_in_flight", 1)
-		cfg.Lease = 1500 * time.Millisecond
+		cfg.Lease = busyLease
 		p := b.open(t, cfg)
 		long, short := assign(t, p), assign(t, p)
 		for range 4 {
-			b.wait(500 * time.Millisecond)
+			b.wait(cfg.Lease / 3)
 			d, err := p.Renew(t.Context(), long.ID)
 			if err != nil || d != cfg.Lease {
 				t.Fatalf("renewal: %v, %v", d, err)
@@ -334,12 +339,13 @@ func TestRenewedAssignmentsLast(t *testing.T) {
 
 // A pick in this process needs no renewal by its owner.
 func TestLongRequestsKeepTheirLease(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	everyBackend(t, func(t *testing.T, b backend) {
 		cfg := config("least_in_flight", 1)
-		cfg.Lease = time.Second
+		cfg.Lease = busyLease
 		p := b.open(t, cfg)
 		held := pick(t, p)
-		b.wait(2500 * time.Millisecond)
+		b.wait(cfg.Lease + cfg.Lease/2)
 		if n := inspected(t, p, "a").InFlight; n != 1 {
 			t.Errorf("%d in flight, want 1: the request still runs", n)
 		}

@@ -122,7 +122,7 @@ func (s *server) run() error {
 	if err := s.cmd.Start(); err != nil {
 		return err
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		conn, err := net.Dial("tcp", s.addr)
 		if err == nil {
 			return conn.Close()
@@ -210,7 +210,7 @@ func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	limit := time.After(30 * time.Second)
+	limit := time.After(time.Minute)
 	for !condition() {
 		select {
 		case <-tick.C:

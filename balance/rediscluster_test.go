@@ -28,7 +28,7 @@ func startCluster(t *testing.T) (masters [3]*server, addrs []string) {
 			t.Fatal(err)
 		}
 		masters[i] = startRedis(t, "--cluster-enabled", "yes", "--cluster-port", port,
-			"--cluster-require-full-coverage", "no", "--cluster-node-timeout", "2000")
+			"--cluster-require-full-coverage", "no", "--cluster-node-timeout", "10000")
 		addrs = append(addrs, masters[i].addr)
 		do(t, masters[i].client(t), "CLUSTER", "ADDSLOTSRANGE", slots[i][0], slots[i][1])
 		do(t, masters[i].client(t), "CLUSTER", "SET-CONFIG-EPOCH", i+1)
@@ -124,7 +124,7 @@ func TestRedisCluster(t *testing.T) {
 	}
 	defer hung.Close()
 	late := redisConfig(append([]string{hung.Addr().String()}, addrs...)...)
-	late.Timeout = time.Second
+	late.Timeout = 3 * time.Second
 	cfg := config("least_assigned", 1, 1)
 	p := openPool(t, cfg, dialRedis(t, late))
 	eventually(t, "the pool is shared in spite of the hung seed", func() bool {

@@ -205,7 +205,6 @@ func TestRedisFails(t *testing.T) { // A16
 				t.Parallel()
 				s := startRedis(t)
 				rc := redisConfig(s.addr)
-				rc.Timeout = 2 * time.Second // 100 ms is for machines with less to do
 				log := &logBuffer{}
 				p := openPool(t, config(policy, 5, 1, 1), dialRedis(t, rc), logged(log))
 				names(t, p, 7, true)
@@ -217,8 +216,8 @@ func TestRedisFails(t *testing.T) { // A16
 				for range 14 {
 					begun := time.Now()
 					got.WriteString(names(t, p, 1, true))
-					if took := time.Since(begun); took > rc.Timeout {
-						t.Errorf("a pick took %v, more than redis.timeout", took)
+					if took := time.Since(begun); took > 2*rc.Timeout { // a busy machine is late, but not by another try
+						t.Errorf("a pick took %v, redis.timeout is %v", took, rc.Timeout)
 					}
 				}
 				if got.String() != "aabacaaaabacaa" {

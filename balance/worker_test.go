@@ -162,15 +162,16 @@ func TestProcessesShareAPool(t *testing.T) {
 // What a worker holds lasts while it lives, though no request of it takes so
 // long that it renews anything, and is gone a lease after kill -9.
 func TestKilledWorker(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	cfg, rc := shared(t, "least_in_flight", 1, 1)
-	cfg.State, cfg.Lease = "redis", 2*time.Second
+	cfg.State, cfg.Lease = "redis", busyLease
 	p := openPool(t, cfg, dialRedis(t, rc))
 	wait, kill := startWorker(t, work{Redis: rc, Pool: cfg, Picks: 6, Hold: true})
 	if err := wait(); err != nil {
 		t.Fatal(err)
 	}
 	held := func() [2]int64 { return [2]int64{inspected(t, p, "a").InFlight, inspected(t, p, "b").InFlight} }
-	lasts := time.After(2*cfg.Lease + cfg.Lease/2)
+	lasts := time.After(cfg.Lease + cfg.Lease/2)
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for over := false; !over; {
