@@ -53,11 +53,13 @@ func TestPurgeByTagOnEveryNode(t *testing.T) {
 	}
 }
 
-// Fifty clients of a failing origin, through all nodes, cost it at most two
-// requests, and each gets an answer.
+// Fifty clients at once of a failing origin, through all nodes, cost it at most
+// two requests, and each gets an answer.
 func TestFiftyClientsOfAFailingOrigin(t *testing.T) {
 	c := nodetest.Start(t, 3)
 	c.Origin.Answer(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+	release := c.Origin.Hold()
+	defer release()
 	var all sync.WaitGroup
 	for i := range 50 {
 		all.Go(func() {
@@ -66,6 +68,8 @@ func TestFiftyClientsOfAFailingOrigin(t *testing.T) {
 			}
 		})
 	}
+	nodetest.Eventually(t, "all have asked", func() bool { return gets(c) >= 50 })
+	release()
 	all.Wait()
 	if got := c.Origin.Loads("k"); got > 2 {
 		t.Errorf("%d requests", got)
