@@ -305,7 +305,7 @@ func TestInterruptedBeforeItBegins(t *testing.T) {
 
 func TestKilledNodeIsNoError(t *testing.T) {
 	c, _, cfg := startCluster(t, 3, demo.Control{Version: "1"})
-	cfg.Keys, cfg.Duration = "uniform:300", time.Minute
+	cfg.Keys, cfg.Duration = "uniform:300", time.Hour
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	type outcome struct {
