@@ -33,9 +33,9 @@ need() {
 		exit 1
 	fi
 	echo "${0##*/}: installing ${packages[*]}" >&2
-	local out
-	if ! out=$({ "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q update &&
-		"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y install --no-install-recommends "${packages[@]}"; } 2>&1 </dev/null); then
+	# A mirror may be out of reach for a moment, and another apt-get may hold the lock.
+	local out apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o Acquire::Retries=5 -o DPkg::Lock::Timeout=300)
+	if ! out=$({ "${apt[@]}" update && "${apt[@]}" -y install --no-install-recommends "${packages[@]}"; } 2>&1 </dev/null); then
 		tail -n 5 <<<"$out" >&2
 		echo "${0##*/}: apt-get could not install ${packages[*]}" >&2
 		exit 1
