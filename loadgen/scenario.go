@@ -220,6 +220,17 @@ func (r *Result) waited() int64 {
 	return r.Answers["load"] + r.Answers["joined"] + r.Behind["load"] + r.Behind["joined"] - r.standIns
 }
 
+// strayed is how many reads may have met another node than the one that acts for
+// their key, and so made a load of their own: their client, or the node that
+// asked for them, took that one for hung and turned to another.
+func (r *Result) strayed() int64 {
+	n := r.Retries
+	for _, marked := range r.Marked {
+		n += marked
+	}
+	return n
+}
+
 // loadsOf is how often the origin was asked for a key.
 func (s *stage) loadsOf(ctx context.Context, key string) (int64, error) {
 	k, err := s.origin.keyStats(ctx, key)
