@@ -157,7 +157,7 @@ func cluster(t *testing.T, n int, more string) (nodes []*process, origin *proces
 	config := fmt.Sprintf(`
 cluster: {peers: [%q]}
 groups:
-  - {name: docs, origin: {pool: docs, path: "/docs/{key}"}}
+  - {name: docs, ttl: 1h, origin: {pool: docs, path: "/docs/{key}"}}
   - {name: kv}
 pools:
   - {name: docs, endpoints: [{name: a, url: %q}]}

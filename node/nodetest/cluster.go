@@ -98,6 +98,7 @@ func (c *Cluster) config(nd *Node, list []string) node.Config {
 	cfg.Limits.RequestTimeout = patience
 	docs := cache.DefaultGroupConfig("docs")
 	docs.LoadTimeout = patience
+	docs.TTL = time.Hour // and not what a busy machine may take for a test
 	docs.Origin = cache.OriginConfig{Pool: "docs", Path: "/docs/{key}"}
 	cfg.Groups = append(cfg.Groups, docs)
 	pool := node.DefaultPoolConfig()
