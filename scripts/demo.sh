@@ -131,6 +131,17 @@ cluster_books() {
 	return 1
 }
 
+# show_when_back NODE URL: the others find a node again by their own probing.
+show_when_back() {
+	local tries
+	for ((tries = 0; tries < 200; tries++)); do
+		show "$2" >"$work/shown"
+		if [[ $(cache_status) == "$1; "* ]]; then break; fi
+		sleep 0.1
+	done
+	cat "$work/shown"
+}
+
 # --- the cluster --------------------------------------------------------------
 
 choose_ports 8001
@@ -233,7 +244,7 @@ echo
 echo "And back again"
 cluster restart 2
 key=$(key_of kring-2 back)
-show "$(node_url 1)/v1/cache/docs/$key"
+show_when_back kring-2 "$(node_url 1)/v1/cache/docs/$key"
 prove "kring-2 answers for its keys again" "$(status)" 200 "$(cache_status)" "kring-2; *detail=peer:kring-2"
 
 echo
@@ -245,12 +256,7 @@ prove "60 keys through the other two: $(answers 200) of 120 answers" "$(answers 
 show "$(node_url 1)/v1/cache/docs/$key"
 prove "the next owner stands in for kring-3" "$(status)" 200 "$(cache_status)" "kring-[12]; *"
 cluster resume 3
-for ((tries = 0; tries < 100; tries++)); do # found again by the other's own probing
-	show "$(node_url 1)/v1/cache/docs/$key" >"$work/shown"
-	if [[ $(cache_status) == "kring-3; "* ]]; then break; fi
-	sleep 0.1
-done
-cat "$work/shown"
+show_when_back kring-3 "$(node_url 1)/v1/cache/docs/$key"
 prove "it wakes, and answers for its keys again" "$(status)" 200 "$(cache_status)" "kring-3; *detail=peer:kring-3"
 prove "the books balance on every node" "$(yes books 1 2 3)" yes
 
