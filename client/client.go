@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -98,7 +99,12 @@ type Counters struct {
 	Retries int64 // tries beyond a call's first
 }
 
-// New makes a client. It contacts nobody. Its errors name what is wrong.
+// firstTurn is where a client's turns begin: tests need a known one.
+var firstTurn = func() int { return rand.IntN(64) }
+
+// New makes a client. It contacts nobody, and its first call goes to any of the
+// nodes: clients that start together would all begin at the same one. Its errors
+// name what is wrong.
 func New(cfg Config) (*Client, error) {
 	if len(cfg.Nodes) == 0 {
 		return nil, errors.New("nodes: at least one URL is needed")
@@ -158,6 +164,10 @@ func New(cfg Config) (*Client, error) {
 	}
 	var err error
 	if c.pool, err = balance.New(pool, cfg.Log); err != nil {
+		return nil, fmt.Errorf("choose entry nodes: %w", err)
+	}
+	if err := c.pool.Rotate(context.Background(), firstTurn()); err != nil {
+		c.pool.Close()
 		return nil, fmt.Errorf("choose entry nodes: %w", err)
 	}
 	c.transport = &http.Transport{

@@ -308,3 +308,21 @@ func TestLeastInFlightPassesASlowNodeBy(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Clients that start together do not all begin at the same node.
+func TestClientsBeginAtDifferentNodes(t *testing.T) {
+	for _, policy := range []string{"", "round_robin", "weighted", "smooth_weighted", "least_in_flight"} {
+		for turn := range 6 {
+			nodes := []*fakeNode{newNode(t, "a", say(200, "")), newNode(t, "b", say(200, "")), newNode(t, "c", say(200, ""))}
+			restore := client.BeginAt(turn)
+			c := newClient(t, client.Config{Policy: policy}, nodes...)
+			restore()
+			if _, err := c.Get(t.Context(), "docs", "k"); err != nil {
+				t.Fatal(err)
+			}
+			if nodes[turn%3].asked.Load() != 1 {
+				t.Errorf("%q: turn %d did not begin at node %d", policy, turn, turn%3+1)
+			}
+		}
+	}
+}
