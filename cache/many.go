@@ -5,15 +5,18 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 const (
 	// manyAtOnce bounds the keys of one batch that are waited for at a time.
 	manyAtOnce = 64
 	// manyAtFirst bounds them until one has shown that values are small, of at
-	// most smallValue bytes.
+	// most smallValue bytes. One that takes slowValue is likely a load: it lets
+	// another begin, or slow ones would use up the time of all.
 	manyAtFirst = 4
 	smallValue  = 64 << 10
+	slowValue   = 250 * time.Millisecond
 	// manyBytes is how much may come of what was waited for in one call; those
 	// under way come on top.
 	manyBytes = 2 << 20
@@ -61,10 +64,17 @@ func (c *Cache) GetMany(ctx context.Context, group string, keys []string, result
 
 	slices.Sort(missing) // the first is the one that the caller waits for
 
-	var next, bytes atomic.Int64
+	var next, bytes, hired atomic.Int64
 	var workers sync.WaitGroup
-	var more sync.Once
 	var work func()
+	hire := func(n int) {
+		for range n {
+			if int(hired.Add(1)) > min(manyAtOnce, len(missing)) {
+				return
+			}
+			workers.Go(work)
+		}
+	}
 	work = func() {
 		for bytes.Load() < manyBytes {
 			n := int(next.Add(1))
@@ -72,26 +82,28 @@ func (c *Cache) GetMany(ctx context.Context, group string, keys []string, result
 				return
 			}
 			i := missing[n-1]
+			workers.Add(1) // for the timer, unless it is stopped
+			slow := time.AfterFunc(slowValue, func() {
+				defer workers.Done()
+				hire(1)
+			})
 			key := Key{Group: g.Name, Key: keys[i]}
 			term, self := c.router.Acts(key.Key)
 			results[i].Answer, results[i].Err = c.miss(ctx, g, key, term, self, false)
+			if slow.Stop() {
+				workers.Done()
+			}
 			size := 0
 			if e := results[i].Entry; e != nil {
 				size = len(e.Value)
 			}
 			bytes.Add(int64(size))
 			if size <= smallValue {
-				more.Do(func() {
-					for range min(manyAtOnce, len(missing)) - manyAtFirst {
-						workers.Go(work)
-					}
-				})
+				hire(manyAtOnce)
 			}
 		}
 	}
-	for range min(manyAtFirst, len(missing)) {
-		workers.Go(work)
-	}
+	hire(manyAtFirst)
 	workers.Wait()
 	return results
 }

@@ -194,3 +194,38 @@ func TestGetManyWaitsForManySmallValuesAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// Slow loads are begun though none before has shown its size: a few that hang
+// do not use up the time of all.
+func TestGetManyDoesNotWaitForSlowLoadsInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &batchRouter{}
+		r.forward = func(ctx context.Context, req *cache.Request) (cache.Answer, error) {
+			wait := 20 * time.Second
+			if n, _ := strconv.Atoi(req.Key.Key); n < 4 {
+				wait = time.Hour
+			}
+			select {
+			case <-time.After(wait):
+				return cache.Answer{Entry: &cache.Entry{Value: []byte("v")}, Kind: cache.KindPeer, OwnerKind: cache.KindLoad, Node: "n2"}, nil
+			case <-ctx.Done():
+				return cache.Answer{Kind: cache.KindPeer}, cache.ErrOriginTimeout.Because(ctx.Err())
+			}
+		}
+		f := setup(t, func(o *cache.Options) { o.Router = r })
+		keys := make([]string, 20)
+		for i := range keys {
+			keys[i] = strconv.Itoa(i)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		for i, res := range f.GetMany(ctx, "docs", keys, nil) {
+			if hangs := i < 4; !res.Answered() || (res.Err != nil) != hangs {
+				t.Errorf("key %d: %+v", i, res)
+			}
+		}
+		if s := f.Stats(); s.Gets != 20 || s.Peer != 20 {
+			t.Errorf("%+v", s)
+		}
+	})
+}

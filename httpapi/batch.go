@@ -58,12 +58,12 @@ func (a *API) batch(c *gin.Context, key cache.Key) error {
 			return err
 		}
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), a.limits.RequestTimeout)
+	ctx := r.Context()
 	if req.del {
-		cancel()
+		var cancel context.CancelFunc
 		ctx, cancel = a.writeContext(r)
+		defer cancel()
 	}
-	defer cancel()
 	return a.answerBatch(ctx, c, key.Group, req)
 }
 
@@ -86,6 +86,8 @@ func (a *API) answerBatch(ctx context.Context, c *gin.Context, group string, req
 			batchBuffers.Put(buffer)
 		}
 	}()
+	// What gets may still take: a client that reads slowly does not use it up.
+	left := a.limits.RequestTimeout
 	for i := 0; i < len(req.keys); i += batchChunk {
 		keys := req.keys[i:min(i+batchChunk, len(req.keys))]
 		results := make([]cache.Result, len(keys))
@@ -94,7 +96,11 @@ func (a *API) answerBatch(ctx context.Context, c *gin.Context, group string, req
 		}
 		for done := 0; done < len(keys); {
 			if !req.del {
-				a.cache.GetMany(ctx, group, keys[done:], results[done:])
+				began := time.Now()
+				limited, cancel := context.WithTimeout(ctx, left)
+				a.cache.GetMany(limited, group, keys[done:], results[done:])
+				cancel()
+				left -= time.Since(began)
 				if err := c.Request.Context().Err(); err != nil {
 					return errClientGone.Because(err)
 				}
