@@ -70,13 +70,16 @@ for i = 1, #lowest, 2 do
   end
 end
 
--- The fewest assignments of any of them.
+-- The fewest assignments of any of them, found once: who joins has as many.
+local few
 local function fewest()
-  local few
-  local all = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
-  for i = 1, #all, 2 do
-    if not skip[all[i]] then
-      few = math.min(few or math.huge, assignments(all[i], tonumber(all[i + 1])))
+  if not few then
+    few = math.huge
+    local all = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
+    for i = 1, #all, 2 do
+      if not skip[all[i]] then
+        few = math.min(few, assignments(all[i], tonumber(all[i + 1])))
+      end
     end
   end
   return few

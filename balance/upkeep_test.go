@@ -96,6 +96,29 @@ func TestAssignedOutlivesAWeightChange(t *testing.T) {
 	})
 }
 
+// Many endpoints that join many others hold up nobody: what they start with is
+// looked up once, not by each.
+func TestManyEndpointsJoinAtOnce(t *testing.T) {
+	const many = 500
+	cfg, rc := shared(t, "least_assigned")
+	rc.Timeout = 2 * time.Second
+	set := []any{"ZADD", rc.KeyPrefix + "{test}:assigned"}
+	for i := range many {
+		name := fmt.Sprint("joins-", i)
+		cfg.Endpoints = append(cfg.Endpoints, balance.EndpointConfig{Name: name, URL: "http://" + name + ".test", Weight: 1})
+		set = append(set, 7, fmt.Sprint("there-", i))
+	}
+	do(t, commonRedis(t).client(t), set...)
+	p := openPool(t, cfg, dialRedis(t, rc))
+	names(t, p, 1, true)
+	if st := p.Status(); st.Outages != 0 || st.LocalPicks != 0 {
+		t.Errorf("%d outages, %d local picks", st.Outages, st.LocalPicks)
+	}
+	if n := inspected(t, p, "joins-9").Assigned; n != 7 && n != 8 {
+		t.Errorf("%d assigned, want the 7 of the others", n)
+	}
+}
+
 // Endpoints that come and go under ever new names leave nothing for good.
 func TestDepartedEndpointsAreForgotten(t *testing.T) {
 	for _, policy := range []string{"least_assigned", "least_in_flight"} {
