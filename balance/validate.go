@@ -84,7 +84,7 @@ func (c *Config) Validate() error {
 func checkURL(s string) (shown, why string) {
 	u, err := url.Parse(s)
 	if err != nil {
-		return s, "is not a URL"
+		return s, "is not a URL (try http://127.0.0.1:8100)"
 	}
 	shown = u.Redacted()
 	switch {

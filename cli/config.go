@@ -82,7 +82,7 @@ from: a flag, the environment, the file or the default.`,
 		},
 	}
 	configFlag(cmd, &file)
-	cmd.Flags().BoolVar(&changed, "changed", false, "leave out what is at its default")
+	cmd.Flags().BoolVar(&changed, "changed", false, "only what a flag, the environment or the file sets")
 	config.AddFlags(cmd.Flags())
 	return cmd
 }

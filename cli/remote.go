@@ -13,6 +13,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -32,7 +33,7 @@ const maxAnswer = 64 << 20
 
 func (r *remote) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&r.node, "node", "", "`URL` of the node (default: that of the configuration, http://127.0.0.1:8001)")
+	f.StringVar(&r.node, "node", "", "`URL` of the node (default: that of the configuration, http://127.0.0.1:8001; of one for several nodes, the first unless KRING_NODE_ID says which)")
 	f.StringVar(&r.tokenFile, "token-file", "", "`FILE` with the token to send (or the environment's KRING_TOKEN)")
 	f.DurationVar(&r.timeout, "timeout", 3*time.Second, "longest wait for an answer")
 }
@@ -63,15 +64,23 @@ func (r *remote) resolve() error {
 	return nil
 }
 
-// nodeOf is the node that a configuration is of; of one that several nodes
-// share, the first of them, unless it says where each listens.
+// nodeOf is the node that a configuration is of, at the address that the list
+// has for it unless it says where it listens; of one that several nodes share,
+// the first of them.
 func nodeOf(l *config.Loaded) (string, error) {
-	if _, said := l.Sources["node.listen"]; !said && l.Config.Shared() {
+	if _, said := l.Sources["node.listen"]; !said && len(l.Config.Cluster.Peers) > 0 {
 		view, err := l.Config.Ring()
 		if err != nil {
 			return "", err
 		}
-		return view.Members[0].URL, nil
+		if l.Config.Shared() {
+			return view.Members[0].URL, nil
+		}
+		for _, m := range view.Members {
+			if m.ID == l.Config.Node.ID {
+				return m.URL, nil
+			}
+		}
 	}
 	host, port, err := net.SplitHostPort(l.Config.Node.Listen)
 	if err != nil {
@@ -84,14 +93,24 @@ func nodeOf(l *config.Loaded) (string, error) {
 }
 
 func (r *remote) token() (string, error) {
-	if r.tokenFile == "" {
-		return os.Getenv("KRING_TOKEN"), nil
+	text, from := os.Getenv("KRING_TOKEN"), "KRING_TOKEN"
+	if r.tokenFile != "" {
+		file, err := os.ReadFile(r.tokenFile)
+		if err != nil {
+			return "", fmt.Errorf("--token-file: %w", err)
+		}
+		text, from = string(file), "--token-file: "+r.tokenFile
 	}
-	text, err := os.ReadFile(r.tokenFile)
-	if err != nil {
-		return "", fmt.Errorf("--token-file: %w", err)
+	text = strings.TrimSpace(text)
+	switch {
+	case text == "" && r.tokenFile != "":
+		return "", fmt.Errorf("%s: is empty", from)
+	case strings.ContainsFunc(text, unicode.IsSpace):
+		return "", fmt.Errorf("%s: wants one line, the token, without spaces; it is the first line of what kring token prints", from)
+	case strings.HasPrefix(text, "sha256:"):
+		return "", fmt.Errorf("%s: is a token's hash, which the nodes keep; the client sends the token, the first line of what kring token prints", from)
 	}
-	return strings.TrimSpace(string(text)), nil
+	return text, nil
 }
 
 // get asks the node. An answer other than 200 is an error that says what the

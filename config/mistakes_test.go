@@ -76,7 +76,7 @@ func TestMistakes(t *testing.T) {
 		{"a port that is none", "pools: [{name: p, endpoints: [{name: a, url: 'http://h:65536'}]}]", `pools[p].endpoints[a].url: "http://h:65536": the port must be a number from 1 to 65535`},
 		{"port 0", "pools: [{name: p, endpoints: [{name: a, url: 'https://h:0'}]}]", `pools[p].endpoints[a].url: "https://h:0": the port must be a number from 1 to 65535`},
 		{"an advertised port", "node: {advertise: 'http://h:65536'}", `node.advertise: "http://h:65536" is not a URL of the form http://host:port`},
-		{"self missing", "node: {id: c}\ncluster: {peers: ['a=http://h:1']}", `cluster.peers: "a=http://h:1": this node's id c is missing`},
+		{"self missing", "node: {id: c}\ncluster: {peers: ['a=http://h:1']}", `cluster.peers: "a=http://h:1": this node's id c is missing; set node.id (--node-id) to the one that this node is`},
 		{"an address of its own", "node: {id: a, advertise: 'http://h:2'}\ncluster: {peers: ['a=http://h:1']}", `node.advertise: "http://h:2" is not in cluster.peers, ["a=http://h:1"]`},
 		{"a duplicate id", "node: {id: a}\ncluster: {peers: ['a=http://h:1', 'a=http://h:2']}", `cluster.peers: "a=http://h:2": the id a is there twice`},
 		{"a bad peer", "node: {id: a}\ncluster: {peers: ['a=ftp://h:1']}", `cluster.peers: "a=ftp://h:1": bad URL "ftp://h:1": must be http://host:port`},

@@ -111,7 +111,7 @@ func (f *field) shown(v reflect.Value) string {
 // from.
 func (l *Loaded) Print(w io.Writer) error { return l.print(w, false) }
 
-// PrintChanged is Print without what is at its default.
+// PrintChanged is Print of what a flag, the environment or the file sets.
 func (l *Loaded) PrintChanged(w io.Writer) error { return l.print(w, true) }
 
 func (l *Loaded) print(w io.Writer, changed bool) error {
@@ -126,7 +126,7 @@ func (l *Loaded) print(w io.Writer, changed bool) error {
 
 type printer struct {
 	loaded  *Loaded
-	changed bool // leaves out defaults
+	changed bool // leaves out what nothing sets
 	text    strings.Builder
 }
 

@@ -22,6 +22,8 @@ const (
 	roleAdmin
 )
 
+func (r role) String() string { return [...]string{"none", "read", "write", "admin"}[r] }
+
 var roles = map[string]role{"read": roleRead, "write": roleWrite, "admin": roleAdmin}
 
 // bearer is one token that the configuration names.
@@ -144,7 +146,7 @@ func (a *authority) may(c *gin.Context, need role, group string) error {
 
 func (b *bearer) may(need role, group string) error {
 	if b.role < need {
-		return errForbidden.With("the token's role is too low")
+		return errForbidden.With("this takes the role " + need.String() + ", and the token's is " + b.role.String())
 	}
 	if group != "" && b.groups != nil && !b.groups[group] {
 		return errForbidden.With("the token is not for this group")

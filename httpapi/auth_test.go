@@ -85,6 +85,14 @@ func TestRoles(t *testing.T) {
 	}
 }
 
+func TestARefusalNamesBothRoles(t *testing.T) {
+	s := serve(t, tokens(t))
+	got := s.do(t, "DELETE /v1/cache/kv", "Authorization: Bearer write-token")
+	if want := "this takes the role admin, and the token's is write"; !strings.Contains(got.body, want) {
+		t.Errorf("%s does not say %q", got.body, want)
+	}
+}
+
 func TestWrongTokens(t *testing.T) {
 	s := serve(t, tokens(t))
 	for _, header := range []string{

@@ -118,7 +118,7 @@ func discoverStatic(self Member, list []string) ([]Member, error) {
 		members = append(members, m)
 	}
 	if !found && self.ID != "" {
-		return nil, fmt.Errorf("cluster.peers: %q: this node's id %s is missing", strings.Join(list, ", "), self.ID)
+		return nil, fmt.Errorf("cluster.peers: %q: this node's id %s is missing; set node.id (--node-id) to the one that this node is", strings.Join(list, ", "), self.ID)
 	}
 	slices.SortFunc(members, func(a, b Member) int { return strings.Compare(a.ID, b.ID) })
 	return members, nil

@@ -18,7 +18,7 @@ func TestAnImpossibleListIsOneClearLine(t *testing.T) {
 		tune func(o *peers.Options)
 		want string // all of it must be in the message
 	}{
-		"self missing":      {func(o *peers.Options) { o.Self.ID = "other" }, `cluster.peers: "n0=http://h0:1, n1=http://h1:1": this node's id other is missing`},
+		"self missing":      {func(o *peers.Options) { o.Self.ID = "other" }, `cluster.peers: "n0=http://h0:1, n1=http://h1:1": this node's id other is missing; set node.id (--node-id) to the one that this node is`},
 		"duplicate id":      {list(a, "n0=http://h2:1"), `cluster.peers: "n0=http://h2:1": the id n0 is there twice`},
 		"duplicate address": {list(a, "n1=http://h0:1"), `cluster.peers: "n1=http://h0:1": n0 has this address already`},
 		"no id":             {list("http://h0:1"), `cluster.peers: "http://h0:1": must be id=`},
