@@ -89,5 +89,10 @@ func TestOpenAPIHasEachRole(t *testing.T) {
 		if got != want || open != (op.Security != nil) {
 			t.Errorf("%s %s: x-role %q, want %q; open %v, want %v", rt.method, rt.path, got, want, op.Security != nil, open)
 		}
+		for _, status := range []int{401, 429} { // what a token can be refused with
+			if !open && op.Responses.Status(status) == nil {
+				t.Errorf("%s %s: no %d is written", rt.method, rt.path, status)
+			}
+		}
 	}
 }
