@@ -3,6 +3,7 @@ package peers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -32,6 +33,9 @@ func (p *Peers) Forward(ctx context.Context, req *cache.Request) (cache.Answer, 
 	}
 	if err != nil {
 		return cache.Answer{Kind: cache.KindPeer}, err
+	}
+	if req.Op == cache.OpGet && r.err == nil && r.answer.Entry == nil {
+		r.err = cache.ErrInternal.Because(fmt.Errorf("%s answered a get with neither an entry nor an error", r.answer.Node))
 	}
 	r.answer.OwnerKind, r.answer.Kind = r.answer.Kind, cache.KindPeer
 	return r.answer, r.err

@@ -34,6 +34,21 @@ func TestEachKeyIsAnsweredByItsOwnerThroughAnyNode(t *testing.T) {
 	})
 }
 
+// Whoever gets no error relies on the entry: a batch would ask for ever.
+func TestAnAnswerWithoutAnEntryIsAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, 2)
+		c.nodes[1].on(func(context.Context, *cache.Request) (cache.Answer, error) {
+			return cache.Answer{Kind: cache.KindHit}, nil
+		})
+		a, err := c.nodes[0].get(t.Context(), c.key(1))
+		if !errors.Is(err, cache.ErrInternal) || a.Kind != cache.KindPeer {
+			t.Errorf("%+v, %v", a, err)
+		}
+		c.checkBooks()
+	})
+}
+
 func TestBigValuesCrossTheLinkWholeAndDoNotBlockSmallOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := start(t, 2)
