@@ -26,6 +26,10 @@ quick=
 for arg in "$@"; do
 	case $arg in
 	--quick) quick=yes ;;
+	-h | --help)
+		sed -n '2,/^set /s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+		exit
+		;;
 	*)
 		echo "usage: scripts/test.sh [--quick]" >&2
 		exit 2
