@@ -3,6 +3,7 @@ package httpapi
 import (
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -94,5 +95,27 @@ func TestOpenAPIHasEachRole(t *testing.T) {
 				t.Errorf("%s %s: no %d is written", rt.method, rt.path, status)
 			}
 		}
+	}
+}
+
+// TestOpenAPIHasEachError compares the document's table of problems with the
+// node's, both ways.
+func TestOpenAPIHasEachError(t *testing.T) {
+	text := loadOpenAPI(t).Components.Schemas["problem"].Value.Description
+	var had, written []string
+	for code, f := range failures {
+		if f.status != statusClientGone { // which nobody receives
+			had = append(had, strconv.Itoa(f.status)+" "+string(code))
+		}
+	}
+	for _, row := range regexp.MustCompile(`(?m)^\| (\d+) \| (.*) \|$`).FindAllStringSubmatch(text, -1) {
+		for _, code := range regexp.MustCompile("`([a-z-]+)`").FindAllStringSubmatch(row[2], -1) {
+			written = append(written, row[1]+" "+code[1])
+		}
+	}
+	slices.Sort(had)
+	slices.Sort(written)
+	if !slices.Equal(had, written) {
+		t.Errorf("the node has\n%s\nwritten\n%s", strings.Join(had, "\n"), strings.Join(written, "\n"))
 	}
 }
