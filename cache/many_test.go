@@ -91,7 +91,7 @@ func TestServeStoredNeverWaits(t *testing.T) {
 		f.origin.latency = second
 		wants := func(what string, key cache.Key, onlyIfCached bool, want cache.Kind) {
 			t.Helper()
-			a, ok := f.ServeStored(key, onlyIfCached)
+			a, ok := f.ServeStored(key, onlyIfCached, nil)
 			if a.Kind != want || ok != (want != cache.KindNone) || ok && (a.Entry == nil || a.Node != "n1" || a.OwnerKind != want) {
 				t.Errorf("%s: %+v, %v", what, a, ok)
 			}
@@ -118,6 +118,9 @@ func TestServeStoredNeverWaits(t *testing.T) {
 		wants("of another term", doc("k"), false, cache.KindNone)
 		f.get(doc("k"))
 		wants("as a stand-in", doc("k"), false, cache.KindHit)
+		if _, ok := f.ServeStored(doc("k"), false, func(e *cache.Entry) bool { return len(e.Value) == 0 }); ok {
+			t.Error("answered with what does not fit")
+		}
 		if s := f.Stats(); s.Served != 5 || s.StandIn != 2 {
 			t.Errorf("served %d, %d of them and of the gets as a stand-in", s.Served, s.StandIn)
 		}

@@ -117,9 +117,10 @@ func (c *Cache) Serve(ctx context.Context, req *Request) (Answer, error) {
 	return a, err
 }
 
-// ServeStored is Serve for a get that is answered with what is stored: it waits
-// for nobody. False: nothing has happened, Serve is to be asked.
-func (c *Cache) ServeStored(key Key, onlyIfCached bool) (Answer, bool) {
+// ServeStored is Serve for a get that is answered with what is stored, if that
+// fits (nil: anything does): it waits for nobody. False: nothing is in the
+// books, Serve is to be asked.
+func (c *Cache) ServeStored(key Key, onlyIfCached bool, fits func(*Entry) bool) (Answer, bool) {
 	g := c.groups[key.Group]
 	if g == nil {
 		return Answer{}, false
@@ -131,7 +132,7 @@ func (c *Cache) ServeStored(key Key, onlyIfCached bool) (Answer, bool) {
 	}
 	h := c.store.hash(key.Key)
 	a := c.fromStore(g, h, key, term, onlyIfCached)
-	if a.Entry == nil {
+	if a.Entry == nil || fits != nil && !fits(a.Entry) {
 		return Answer{}, false
 	}
 	if term != 0 {

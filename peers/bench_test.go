@@ -17,7 +17,7 @@ import (
 type still struct{ answer cache.Answer }
 
 func (s still) Serve(context.Context, *cache.Request) (cache.Answer, error) { return s.answer, nil }
-func (s still) ServeStored(cache.Key, bool) (cache.Answer, bool) {
+func (s still) ServeStored(cache.Key, bool, func(*cache.Entry) bool) (cache.Answer, bool) {
 	return s.answer, s.answer.Entry != nil
 }
 func (still) Settle(cache.Kind, bool)           {}

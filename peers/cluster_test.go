@@ -175,14 +175,18 @@ func (n *node) Serve(ctx context.Context, req *cache.Request) (cache.Answer, err
 }
 
 // ServeStored has what stored says; nothing unless a test says otherwise.
-func (n *node) ServeStored(key cache.Key, _ bool) (cache.Answer, bool) {
+func (n *node) ServeStored(key cache.Key, _ bool, fits func(*cache.Entry) bool) (cache.Answer, bool) {
 	n.mu.Lock()
 	stored := n.stored
 	n.mu.Unlock()
 	if stored == nil {
 		return cache.Answer{}, false
 	}
-	return stored(key.Key)
+	a, ok := stored(key.Key)
+	if ok && fits != nil && !fits(a.Entry) {
+		return cache.Answer{}, false
+	}
+	return a, ok
 }
 
 func (n *node) Settle(_ cache.Kind, delivered bool) {

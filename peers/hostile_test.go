@@ -60,11 +60,14 @@ func (idle) Serve(ctx context.Context, _ *cache.Request) (cache.Answer, error) {
 	<-ctx.Done()
 	return cache.Answer{}, ctx.Err()
 }
-func (idle) ServeStored(cache.Key, bool) (cache.Answer, bool) { return cache.Answer{}, false }
-func (idle) Settle(cache.Kind, bool)                          {}
-func (idle) DropGroup(string)                                 {}
-func (idle) DropTags(string, []string)                        {}
-func (idle) Copy(cache.Key) (cache.Copy, bool)                { return cache.Copy{}, false }
+
+func (idle) ServeStored(cache.Key, bool, func(*cache.Entry) bool) (cache.Answer, bool) {
+	return cache.Answer{}, false
+}
+func (idle) Settle(cache.Kind, bool)           {}
+func (idle) DropGroup(string)                  {}
+func (idle) DropTags(string, []string)         {}
+func (idle) Copy(cache.Key) (cache.Copy, bool) { return cache.Copy{}, false }
 
 // pair makes the two members of a cluster, neither of them started.
 func pair(t *testing.T, n *memnet.Network) (good, bad *Peers) {

@@ -23,9 +23,9 @@ const maxName = 256
 type Server interface {
 	// Serve acts for a request here, whoever owns its key.
 	Serve(ctx context.Context, req *cache.Request) (cache.Answer, error)
-	// ServeStored does so for a get that needs no waiting; false: it does, and
-	// nothing has happened.
-	ServeStored(key cache.Key, onlyIfCached bool) (cache.Answer, bool)
+	// ServeStored does so for a get that needs no waiting, if what is stored fits
+	// (nil: anything does); false: nothing is in the books.
+	ServeStored(key cache.Key, onlyIfCached bool, fits func(*cache.Entry) bool) (cache.Answer, bool)
 	// Settle says that the answer of a get reached the link, or was lost.
 	Settle(kind cache.Kind, delivered bool)
 }

@@ -27,7 +27,7 @@ func (s *served) stored() (ok bool) {
 		}
 		return true
 	case s.req.Op == cache.OpGet && agreed:
-		if s.reply.answer, ok = p.handler.ServeStored(s.req.Key, s.req.OnlyIfCached); ok {
+		if s.reply.answer, ok = p.handler.ServeStored(s.req.Key, s.req.OnlyIfCached, nil); ok {
 			s.kind, s.reply.counted = s.reply.answer.Kind, true
 			s.fit()
 		}
@@ -40,16 +40,15 @@ func (s *served) stored() (ok bool) {
 // one frame.
 func (s *served) gather() {
 	room := maxMeta
+	fits := func(e *cache.Entry) bool {
+		return len(e.Value) <= min(s.in.maxValue, chunkLen) && sizeOf(e) <= room
+	}
 	for i, key := range s.req.keys {
-		a, ok := s.in.p.handler.ServeStored(cache.Key{Group: s.req.Key.Group, Key: key}, false)
+		a, ok := s.in.p.handler.ServeStored(cache.Key{Group: s.req.Key.Group, Key: key}, false, fits)
 		if !ok {
 			continue
 		}
-		size := sizeOf(a.Entry)
-		if len(a.Entry.Value) > min(s.in.maxValue, chunkLen) || size > room {
-			continue
-		}
-		room -= size
+		room -= sizeOf(a.Entry)
 		s.reply.many[i] = a
 	}
 }
