@@ -16,7 +16,7 @@ const (
 	// another begin, or slow ones would use up the time of all.
 	manyAtFirst = 4
 	smallValue  = 64 << 10
-	slowValue   = 250 * time.Millisecond
+	slowValue   = 2 * time.Second
 	// manyBytes is how much may come of what was waited for in one call; those
 	// under way come on top.
 	manyBytes = 2 << 20
