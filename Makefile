@@ -1,5 +1,5 @@
 # Targets are explained by their ## comments: `make` prints them.
-TAGS := -tags nomsgpack
+TAGS := -tags nomsgpack,nethttpomithttp2
 TOOL := go tool -modfile=tools/go.mod
 FUZZTIME ?= 20s
 COUNT ?= 1

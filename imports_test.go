@@ -46,7 +46,7 @@ var onlyIn = map[string]string{
 }
 
 func TestImports(t *testing.T) {
-	out, err := exec.Command("go", "list", "-tags", "nomsgpack", "-json=ImportPath,Imports", "./...").Output()
+	out, err := exec.Command("go", "list", "-tags", "nomsgpack,nethttpomithttp2", "-json=ImportPath,Imports", "./...").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}

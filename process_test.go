@@ -27,8 +27,8 @@ var program = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	bin := filepath.Join(dir, "kring")
-	if out, err := exec.Command("go", "build", "-tags", "nomsgpack", "-o", bin, ".").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w: %s", err, out)
+	if out, err := exec.Command("scripts/build.sh", bin).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("scripts/build.sh: %w: %s", err, out)
 	}
 	return bin, nil
 })

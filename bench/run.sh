@@ -28,7 +28,7 @@ if ! flock -n 9; then
 fi
 rm -rf /dev/shm/kring-bench-* # of a run that was killed
 
-go build -buildvcs=false -tags nomsgpack -o bench/out/kring .
+scripts/build.sh bench/out/kring
 go build -buildvcs=false -tags nomsgpack -o bench/out/bench ./bench
 bench=$root/bench/out/bench kring=$root/bench/out/kring
 cd "$here" # what the arguments name is meant from there

@@ -19,13 +19,18 @@ source scripts/need.sh
 
 # 16 MB for the default build is the project's own limit.
 max_binary_bytes=16000000
-tags=(-tags nomsgpack)
-tool=(go tool -modfile=tools/go.mod)
+tags=(-tags "nomsgpack,nethttpomithttp2")
+# With the flags of scripts/build.sh, and so they share what is compiled.
+tool=(env GOFLAGS=-trimpath go tool -modfile=tools/go.mod)
 
 quick=
+how=(-race) # vet and the tests share what is compiled like this
 for arg in "$@"; do
 	case $arg in
-	--quick) quick=yes ;;
+	--quick)
+		quick=yes
+		how=(-trimpath)
+		;;
 	-h | --help)
 		sed -n '2,/^set /s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
 		exit
@@ -108,7 +113,7 @@ formatted() {
 	fi
 }
 
-vet() { go vet "${tags[@]}" ./... && go -C tools vet ./...; }
+vet() { go vet "${how[@]}" "${tags[@]}" ./... && go -C tools vet -trimpath ./...; }
 
 small_enough() {
 	local size
@@ -179,11 +184,10 @@ check "staticcheck" "${tool[@]}" staticcheck "${tags[@]}" ./...
 
 go -C tools build -o "$work/testreport" ./testreport
 go_tests tools
+go_tests . "${how[@]}" "${tags[@]}"
 if [[ $quick ]]; then
-	go_tests . "${tags[@]}"
 	not_run+=("race detector" "scripts/cluster_test.sh" "scripts/demo.sh" "scripts/readme_test.sh" "govulncheck")
 else
-	go_tests . -race "${tags[@]}"
 	scenarios scripts/cluster_test.sh
 	scenarios scripts/demo.sh
 	scenarios scripts/readme_test.sh
