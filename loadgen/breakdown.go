@@ -66,10 +66,10 @@ func (s *stage) hotKey(ctx context.Context, name, control string, stale bool) er
 	// A lifetime is a second less the group's jitter, of which the default is a
 	// tenth; half a second is allowed for.
 	most := int64(took/(500*time.Millisecond)) + 1
-	s.check(k.Loads >= 2 && k.Loads <= most+r.strayed(), name+": loads", fmt.Sprintf("one for each time it expired: 2 to %d", most), "%d", k.Loads)
-	s.check(k.Peak >= 1 && k.Peak <= 1+r.strayed(), name+": loads at once", "1", "%d", k.Peak)
+	s.within(r, k.Loads, 2, most, name+": loads", fmt.Sprintf("one for each time it expired: 2 to %d", most))
+	s.within(r, k.Peak, 1, 1, name+": loads at once", "1")
 	if stale {
-		s.check(r.waited() <= r.strayed(), name+": reads that waited", "0", "%d of %d", r.waited(), r.Gets)
+		s.within(r, r.waited(), 0, 0, name+": reads that waited", fmt.Sprintf("0 of %d", r.Gets))
 	}
 	s.noErrors(name, r)
 	return nil

@@ -187,6 +187,15 @@ func (s *stage) check(ok bool, what, want, format string, args ...any) {
 	s.note(ok, what, want, format, args...)
 }
 
+// within is check for a count that may be above most by as much as has strayed.
+func (s *stage) within(r *Result, got, least, most int64, what, want string) {
+	strayed := r.strayed()
+	if strayed > 0 {
+		want += fmt.Sprintf(", and %d for reads that strayed", strayed)
+	}
+	s.check(least <= got && got <= most+strayed, what, want, "%d", got)
+}
+
 func (s *stage) note(ok bool, what, want, format string, args ...any) {
 	s.verdict.Checks = append(s.verdict.Checks, Check{What: what, Want: want, Got: fmt.Sprintf(format, args...), Passed: ok})
 }

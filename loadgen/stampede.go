@@ -35,7 +35,7 @@ func (s *stage) cold(ctx context.Context, clients int) error {
 		return err
 	}
 	loads, err := s.loadsOf(ctx, key)
-	s.check(loads >= 1 && loads <= 1+r.strayed(), "cold key: loads", "1", "%d", loads)
+	s.within(r, loads, 1, 1, "cold key: loads", "1")
 	s.noErrors("cold key", r)
 	return err
 }
@@ -50,7 +50,7 @@ func (s *stage) failing(ctx context.Context, clients int) error {
 		return err
 	}
 	loads, err := s.loadsOf(ctx, key)
-	s.check(loads >= 1 && loads <= 2+r.strayed(), "failing origin: loads", "1 or 2", "%d", loads)
+	s.within(r, loads, 1, 2, "failing origin: loads", "1 or 2")
 	s.check(r.ErrorsByCode["origin-failed"] == r.Requests, "failing origin: clients told so", fmt.Sprint(r.Requests), "%s", counts(r.ErrorsByCode))
 	return err
 }
@@ -101,8 +101,8 @@ func (s *stage) expired(ctx context.Context, clients int) error {
 		return err
 	}
 	loads, err := s.loadsOf(ctx, key)
-	s.check(loads >= 2 && loads <= 2+r.strayed(), "expired key: loads", "2, the first one included", "%d", loads)
-	s.check(r.waited() <= r.strayed(), "expired key: clients who waited", "0", "%d", r.waited())
+	s.within(r, loads, 2, 2, "expired key: loads", "2, the first one included")
+	s.within(r, r.waited(), 0, 0, "expired key: clients who waited", "0")
 	s.noErrors("expired key", r)
 	return err
 }
