@@ -65,17 +65,24 @@ check() {
 	fi
 }
 
-# go_tests DIR FLAG…: go test -json of a module, each test counted.
+# go_tests DIR FLAG…: go test of a module, each test counted by gotestsum.
 go_tests() {
-	local dir=$1 p=0 f=0 s=0 status=0
+	local dir=$1 p f s status=0
 	shift
-	rm -f "$work/totals"
+	rm -f "$work/failed" "$work/ended"
 	# Everything is built on all cores first; the tests then run one package at a
 	# time, for those of whole clusters tell silence from slowness by the clock.
 	go -C "$dir" test -run '^$' "$@" ./... >/dev/null 2>&1 || true # what does not build is reported below
-	go -C "$dir" test -p 1 -json "$@" ./... 2>&1 | "$work/testreport" -totals "$work/totals" || status=1
-	if [[ -s $work/totals ]]; then read -r p f s <"$work/totals"; fi
-	if ((status && f == 0)); then f=1; fi # nothing ran, or go test itself failed
+	# TESTS_FAILED also counts packages that fail without a failing test, and
+	# tests that never ended; the events of what ended say what passed.
+	# shellcheck disable=SC2016 # sh expands it, after the tests
+	(cd "$dir" && WORK=$work "$work/gotestsum" --format pkgname --format-icons text --format-hide-empty-pkg --no-color \
+		--jsonfile-timing-events "$work/ended" --post-run-command 'sh -c "echo $TESTS_FAILED >$WORK/failed"' \
+		-- -p 1 "$@" ./...) || status=1
+	read -r f <"$work/failed" || f=0
+	p=$(jq -s 'map(select(.Test and .Action == "pass")) | length' "$work/ended") || p=0
+	s=$(jq -s 'map(select(.Test and .Action == "skip")) | length' "$work/ended") || s=0
+	if ((f == 0 && (status || p == 0))); then f=1; fi # nothing ran, or go test itself failed
 	passed=$((passed + p))
 	failed=$((failed + f))
 	if ((s)); then skipped "$s skipped Go tests in $dir"; fi
@@ -113,7 +120,7 @@ formatted() {
 	fi
 }
 
-vet() { go vet "${how[@]}" "${tags[@]}" ./... && go -C tools vet -trimpath ./...; }
+vet() { go vet "${how[@]}" "${tags[@]}" ./...; }
 
 small_enough() {
 	local size
@@ -182,8 +189,7 @@ check "shellcheck" shellcheck -x scripts/*.sh .ci/run
 check "go build, at most $max_binary_bytes bytes" small_enough
 check "staticcheck" "${tool[@]}" staticcheck "${tags[@]}" ./...
 
-go -C tools build -o "$work/testreport" ./testreport
-go_tests tools
+go -C tools build -trimpath -o "$work/gotestsum" gotest.tools/gotestsum
 go_tests . "${how[@]}" "${tags[@]}"
 if [[ $quick ]]; then
 	not_run+=("race detector" "scripts/cluster_test.sh" "scripts/demo.sh" "scripts/readme_test.sh" "govulncheck")
