@@ -14,12 +14,12 @@ import (
 // folder that is not named here may not exist.
 var mayImport = map[string][]string{
 	"kring":                {"kring/cli"},
-	"kring/cli":            {"kring/config", "kring/node", "kring/origin/demo", "kring/consistenthash", "kring/peers", "kring/httpapi", "kring/loadgen"},
-	"kring/config":         {"kring/node", "kring/cache", "kring/peers", "kring/balance", "kring/origin", "kring/httpapi"},
-	"kring/node":           {"kring/httpapi", "kring/peers", "kring/origin", "kring/balance", "kring/cache", "kring/consistenthash"},
-	"kring/node/nodetest":  {"kring/node", "kring/httpapi", "kring/peers", "kring/origin", "kring/balance", "kring/cache", "kring/consistenthash"},
+	"kring/cli":            {"kring/config", "kring/node", "kring/origin/demo", "kring/consistenthash", "kring/membership", "kring/httpapi", "kring/loadgen"},
+	"kring/config":         {"kring/node", "kring/cache", "kring/membership", "kring/balance", "kring/origin", "kring/httpapi"},
+	"kring/node":           {"kring/httpapi", "kring/peers", "kring/membership", "kring/origin", "kring/balance", "kring/cache", "kring/consistenthash"},
+	"kring/node/nodetest":  {"kring/node", "kring/httpapi", "kring/peers", "kring/membership", "kring/origin", "kring/balance", "kring/cache", "kring/consistenthash"},
 	"kring/httpapi":        {"kring/cache", "kring/peers", "kring/balance"},
-	"kring/peers":          {"kring/cache", "kring/consistenthash"},
+	"kring/peers":          {"kring/cache", "kring/membership"},
 	"kring/peers/memnet":   {},
 	"kring/origin":         {"kring/cache", "kring/balance"},
 	"kring/origin/demo":    {},
@@ -27,10 +27,11 @@ var mayImport = map[string][]string{
 	"kring/client":         {"kring/balance"},
 	"kring/balance":        {},
 	"kring/cache":          {},
+	"kring/membership":     {"kring/consistenthash"},
 	"kring/consistenthash": {},
 	"kring/bench":          {"kring/bench/drive", "kring/bench/rival", "kring/balance", "kring/cache", "kring/consistenthash"},
 	"kring/bench/drive":    {},
-	"kring/bench/rival":    {"kring/cache", "kring/consistenthash", "kring/httpapi", "kring/peers"},
+	"kring/bench/rival":    {"kring/cache", "kring/consistenthash", "kring/httpapi", "kring/membership", "kring/peers"},
 }
 
 // inBench: the bench measures libraries beside Kring, so it may import them.

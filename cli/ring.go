@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kring/config"
-	"kring/peers"
+	"kring/membership"
 )
 
 // placement is who owns a key, and who would next.
@@ -83,7 +83,7 @@ func nodes(n int) string {
 	return fmt.Sprintf("%d nodes", n)
 }
 
-func place(view *peers.View, keys []string) []placement {
+func place(view *membership.View, keys []string) []placement {
 	placements := make([]placement, len(keys))
 	for i, key := range keys {
 		owners := view.Ring.Owners(key, len(view.Members))
@@ -170,10 +170,10 @@ type share struct {
 	Share  float64 `json:"share"`
 }
 
-func sharesOf(view *peers.View) []share {
+func sharesOf(view *membership.View) []share {
 	shares := make([]share, len(view.Members))
 	for i, m := range view.Members {
-		shares[i] = share{m.ID, m.URL, m.Weight, m.Share}
+		shares[i] = share{m.ID, m.URL, m.Weight, view.Share(m.ID)}
 	}
 	return shares
 }

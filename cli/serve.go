@@ -111,14 +111,8 @@ func (s *server) startLog(w io.Writer) error {
 // readyLine says where the node is, who it is, and what it runs with.
 func readyLine(n *node.Node, l *config.Loaded) string {
 	id, view := n.Config().Node.ID, n.Peers().View()
-	share := 0.0
-	for _, m := range view.Members {
-		if m.ID == id {
-			share = m.Share
-		}
-	}
 	return fmt.Sprintf("kring ready: http://%s id=%s nodes=%d share=%.1f%% config=%s",
-		n.Addr(), id, len(view.Members), 100*share, cmp.Or(l.File, "built-in"))
+		n.Addr(), id, len(view.Members), 100*view.Share(id), cmp.Or(l.File, "built-in"))
 }
 
 // reloadOnHangup reads the configuration again at each SIGHUP.

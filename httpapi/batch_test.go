@@ -12,6 +12,7 @@ import (
 
 	"kring/cache"
 	"kring/httpapi"
+	"kring/membership"
 	"kring/peers"
 )
 
@@ -45,7 +46,7 @@ func TestSlowReaderOfABatchGetsAllOfIt(t *testing.T) {
 		}
 		defer closed(t, c)
 		p, err := peers.New(peers.Options{
-			Self: peers.Member{ID: testNode, URL: "http://127.0.0.1:8001", Weight: 1}, Config: peers.DefaultConfig(),
+			Self: membership.Member{ID: testNode, URL: "http://127.0.0.1:8001", Weight: 1}, Config: membership.DefaultConfig(),
 		})
 		if err != nil {
 			t.Fatal(err)

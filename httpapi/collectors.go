@@ -110,10 +110,11 @@ func (c *peerCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.Descri
 
 func (c *peerCollector) Collect(ch chan<- prometheus.Metric) {
 	v, s := c.a.peers.View(), c.a.peers.Stats()
-	for i := range v.Members {
-		m := &v.Members[i]
+	members := c.a.peers.Members()
+	for i := range members {
+		m := &members[i]
 		c.up.send(ch, truth(m.State == peers.StateActive), m.ID)
-		c.share.send(ch, m.Share, m.ID)
+		c.share.send(ch, v.Share(m.ID), m.ID)
 	}
 	for i := range s.Peers {
 		p := &s.Peers[i]

@@ -21,6 +21,7 @@ import (
 
 	"kring/cache"
 	"kring/httpapi"
+	"kring/membership"
 	"kring/peers"
 )
 
@@ -69,7 +70,7 @@ func serve(t testing.TB, change ...func(*setup)) *server {
 			Groups: []cache.GroupConfig{docs, kv, other},
 		},
 		peers: peers.Options{
-			Self: peers.Member{ID: testNode, URL: "http://127.0.0.1:8001", Weight: 1}, Config: peers.DefaultConfig(), Log: log,
+			Self: membership.Member{ID: testNode, URL: "http://127.0.0.1:8001", Weight: 1}, Config: membership.DefaultConfig(), Log: log,
 		},
 		options: httpapi.Options{Node: testNode, Version: "test", Cluster: "kring", Limits: httpapi.DefaultLimits(), Log: log},
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"kring/cache"
+	"kring/membership"
 	"kring/peers"
 )
 
@@ -28,7 +29,7 @@ func newTestAPI(t testing.TB) *API {
 		}
 	})
 	p, err := peers.New(peers.Options{
-		Self: peers.Member{ID: "kring-1", URL: "http://127.0.0.1:8001", Weight: 1}, Config: peers.DefaultConfig(),
+		Self: membership.Member{ID: "kring-1", URL: "http://127.0.0.1:8001", Weight: 1}, Config: membership.DefaultConfig(),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -41,7 +41,7 @@ func (a *API) ready(c *gin.Context, _ cache.Key) error {
 
 // summary is how many members can be called.
 func (a *API) summary() string {
-	members := a.peers.View().Members
+	members := a.peers.Members()
 	active := 0
 	for i := range members {
 		if members[i].State == peers.StateActive {
@@ -81,20 +81,20 @@ type member struct {
 }
 
 func (a *API) showCluster(c *gin.Context, _ cache.Key) error {
-	v := a.peers.View()
+	v, members := a.peers.View(), a.peers.Members()
 	out := cluster{
 		Node: a.node, Cluster: a.cluster, Epoch: v.Number, Fingerprint: v.Fingerprint,
 		// 64 bits do not survive the numbers of many a JSON reader.
 		ViewID: strconv.FormatUint(v.ID, 16),
 		// A static list is chosen by nobody: there is nothing to be cut off
 		// from, and nothing to hand over.
-		Sync: "finished", Electors: []string{}, Members: make([]member, 0, len(v.Members)),
+		Sync: "finished", Electors: []string{}, Members: make([]member, 0, len(members)),
 	}
-	for i := range v.Members {
-		m := &v.Members[i]
+	for i := range members {
+		m := &members[i]
 		out.Members = append(out.Members, member{
 			ID: m.ID, URL: m.URL, Incarnation: strconv.FormatUint(m.Incarnation, 16),
-			State: m.State, Since: m.Since, Reason: m.Reason, Weight: m.Weight, Share: m.Share,
+			State: m.State, Since: m.Since, Reason: m.Reason, Weight: m.Weight, Share: v.Share(m.ID),
 		})
 	}
 	return a.respondJSON(c, out)

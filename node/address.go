@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"kring/peers"
+	"kring/membership"
 )
 
 // CheckAddress refuses a node that listens elsewhere than the others will call
@@ -25,7 +25,7 @@ func (c Config) CheckAddress() error {
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(view.Members, func(m peers.ViewMember) bool { return m.ID == id })
+	i := slices.IndexFunc(view.Members, func(m membership.Member) bool { return m.ID == id })
 	if i < 0 {
 		return nil // cluster.peers has been refused for that already
 	}

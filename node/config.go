@@ -6,15 +6,15 @@ import (
 	"kring/balance"
 	"kring/cache"
 	"kring/httpapi"
+	"kring/membership"
 	"kring/origin"
-	"kring/peers"
 )
 
 // Config is everything that one node is built from: the configuration file,
 // section by section.
 type Config struct {
 	Node    Identity            `mapstructure:"node"`
-	Cluster peers.Config        `mapstructure:"cluster"`
+	Cluster membership.Config   `mapstructure:"cluster"`
 	Cache   cache.Config        `mapstructure:"cache"`
 	Groups  []cache.GroupConfig `mapstructure:"groups"`
 	Pools   []PoolConfig        `mapstructure:"pools"`
@@ -73,7 +73,7 @@ func DefaultConfig() Config {
 	kv.TTL = 0
 	return Config{
 		Node:    Identity{Listen: "127.0.0.1:8001"},
-		Cluster: peers.DefaultConfig(),
+		Cluster: membership.DefaultConfig(),
 		Cache:   cache.DefaultConfig(),
 		Groups:  []cache.GroupConfig{kv},
 		Redis:   balance.DefaultRedisConfig(),

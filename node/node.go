@@ -20,6 +20,7 @@ import (
 	"kring/balance"
 	"kring/cache"
 	"kring/httpapi"
+	"kring/membership"
 	"kring/origin"
 	"kring/peers"
 )
@@ -102,7 +103,7 @@ func build(cfg Config, o Options) (_ *Node, err error) {
 	}
 
 	n.peers, err = peers.New(peers.Options{
-		Self:          peers.Member{ID: cfg.Node.ID, URL: cfg.Node.Advertise, Weight: cfg.Cluster.Weight},
+		Self:          membership.Member{ID: cfg.Node.ID, URL: cfg.Node.Advertise, Weight: cfg.Cluster.Weight},
 		Config:        cfg.Cluster,
 		Dial:          func(ctx context.Context, addr string) (net.Conn, error) { return o.Dial(ctx, "tcp", addr) },
 		MaxFrameValue: n.largestBody(),

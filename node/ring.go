@@ -2,13 +2,10 @@ package node
 
 import (
 	"cmp"
-	"context"
-	"errors"
-	"net"
 	"slices"
 	"strings"
 
-	"kring/peers"
+	"kring/membership"
 )
 
 // Shared reports whether the configuration is that of several nodes, and says
@@ -24,31 +21,22 @@ func (c Config) Shared() bool {
 
 // Ring is the cluster as the configuration lists it, without a connection to
 // anybody.
-func (c Config) Ring() (*peers.View, error) {
+func (c Config) Ring() (*membership.View, error) {
 	if c.Shared() {
-		return peers.Look(c.Cluster)
+		return membership.StaticView(c.Cluster)
 	}
 	return c.ownRing()
 }
 
 // ownRing is the cluster as the node that the configuration is of sees it.
-func (c Config) ownRing() (*peers.View, error) {
+func (c Config) ownRing() (*membership.View, error) {
 	id, err := nodeID(c.Node)
 	if err != nil {
 		return nil, err
 	}
-	nowhere := func(context.Context, string) (net.Conn, error) {
-		return nil, errors.New("the ring is looked at, not used")
-	}
-	p, err := peers.New(peers.Options{
-		Self:   peers.Member{ID: id, URL: cmp.Or(c.Node.Advertise, "http://"+c.Node.Listen), Weight: c.Cluster.Weight},
-		Config: c.Cluster,
-		Dial:   nowhere,
+	return membership.OwnView(c.Cluster, membership.Member{
+		ID: id, URL: cmp.Or(c.Node.Advertise, "http://"+c.Node.Listen), Weight: c.Cluster.Weight,
 	})
-	if err != nil {
-		return nil, err
-	}
-	return p.View(), nil
 }
 
 // maxPoints is what one node may put on the ring: at 8 bytes each, and as many
@@ -82,7 +70,7 @@ func (c Config) validateCluster() error {
 	}
 	// The others go by their lists: an address that only this node knows would
 	// do nothing.
-	listed := slices.ContainsFunc(view.Members, func(m peers.ViewMember) bool {
+	listed := slices.ContainsFunc(view.Members, func(m membership.Member) bool {
 		return m.ID == id && strings.EqualFold(m.URL, strings.TrimSuffix(c.Node.Advertise, "/"))
 	})
 	return check(listed, "node.advertise", "%q is not in cluster.peers, %q", c.Node.Advertise, c.Cluster.Peers)

@@ -62,7 +62,7 @@ func (s *served) act() {
 		return
 	}
 	v := p.view.Load()
-	acting, _ := v.acting(key.Key, nil)
+	acting, _ := p.acting(v, key.Key, nil)
 	switch {
 	case acting == p.self && s.view == v.Number:
 		s.serve()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"kring/cache"
+	"kring/membership"
 	"kring/peers"
 )
 
@@ -73,7 +74,7 @@ func ownedBy(p *peers.Peers, id string) string {
 // loopback starts n nodes on 127.0.0.1 and waits until they are ready.
 func loopback(b *testing.B, n int, h peers.Handler) []*peers.Peers {
 	b.Helper()
-	config := peers.DefaultConfig()
+	config := membership.DefaultConfig()
 	var listeners []net.Listener
 	for i := range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -86,7 +87,7 @@ func loopback(b *testing.B, n int, h peers.Handler) []*peers.Peers {
 	var nodes []*peers.Peers
 	for i, l := range listeners {
 		p, err := peers.New(peers.Options{
-			Self: peers.Member{ID: fmt.Sprintf("n%d", i)}, Config: config,
+			Self: membership.Member{ID: fmt.Sprintf("n%d", i)}, Config: config,
 			Dial: func(ctx context.Context, addr string) (net.Conn, error) {
 				return new(net.Dialer).DialContext(ctx, "tcp", addr)
 			},

@@ -40,7 +40,7 @@ func TestWhenAllAreReadyAllCircuitsAreClosed(t *testing.T) {
 					t.Errorf("%s does not call %s: %s", n.id, o.id, reason)
 				}
 			}
-			for _, m := range n.View().Members {
+			for _, m := range n.Members() {
 				if m.State != peers.StateActive || m.Incarnation == 0 {
 					t.Errorf("%s sees %+v", n.id, m)
 				}
@@ -179,7 +179,7 @@ func TestAnIdleHungNodeIsNoticedWithoutACall(t *testing.T) {
 		if _, reason := c.nodes[0].open("n1"); reason != "silent" {
 			t.Error(reason)
 		}
-		if m := c.nodes[0].View().Members[1]; m.State != peers.StateDown || m.Reason != "silent" {
+		if m := c.nodes[0].Members()[1]; m.State != peers.StateDown || m.Reason != "silent" {
 			t.Errorf("view: %+v", m)
 		}
 		<-time.After(12 * time.Second) // its link is given up meanwhile
@@ -262,7 +262,7 @@ func TestANodeThatKeepsFailingIsLeftAloneLonger(t *testing.T) {
 func TestARestartedNodeIsCalledAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := start(t, 3)
-		before := c.nodes[0].View().Members[1].Incarnation
+		before := c.nodes[0].Members()[1].Incarnation
 		c.nodes[1].kill()
 		await(t, "circuit open", func() bool { open, _ := c.nodes[0].open("n1"); return open })
 		<-time.After(time.Minute) // the back-off is at its longest
@@ -273,7 +273,7 @@ func TestARestartedNodeIsCalledAtOnce(t *testing.T) {
 		if open, reason := c.nodes[0].open("n1"); open || time.Since(began) > time.Second {
 			t.Errorf("open %v (%s) after %v", open, reason, time.Since(began))
 		}
-		if now := c.nodes[0].View().Members[1].Incarnation; now == before || now == 0 {
+		if now := c.nodes[0].Members()[1].Incarnation; now == before || now == 0 {
 			t.Errorf("incarnation %d, before %d", now, before)
 		}
 	})

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"kring/cache"
+	"kring/membership"
 	"kring/peers"
 	"kring/peers/memnet"
 )
@@ -86,7 +87,7 @@ func (c *cluster) node(i int, tune ...func(i int, o *peers.Options)) *node {
 		return cache.Answer{Kind: cache.KindLoad, Node: n.id, Status: 200, Entry: &cache.Entry{Value: []byte(req.Key.Key)}}, nil
 	}
 	o := peers.Options{
-		Self: peers.Member{ID: n.id}, Config: peers.DefaultConfig(), Dial: c.net.Dialer(n.host),
+		Self: membership.Member{ID: n.id}, Config: membership.DefaultConfig(), Dial: c.net.Dialer(n.host),
 		Log: slog.New(slog.NewTextHandler(n.log, nil)),
 	}
 	o.Config.Peers = c.list

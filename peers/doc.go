@@ -1,9 +1,10 @@
-// Package peers finds the other nodes of a cluster and calls them.
+// Package peers calls the other nodes of a cluster.
 //
-// The static list of the configuration makes a View: numbered, immutable,
-// swapped whole. One function of the view (View.acting) says who acts for a
-// key: its owner on the ring or, while that member's circuit is open, the next
-// owner whose circuit is closed.
+// Two values say what is known of them, and each is immutable and swapped
+// whole. The membership.View is what all nodes agree on: members and ring. The
+// standings are what this node thinks of the members: which circuits are open.
+// One function (acting) says who acts for a key: its owner on the ring or,
+// while that member's circuit is open, the next owner whose circuit is closed.
 //
 // A node keeps one outgoing link to each other member for its own calls and
 // answers theirs on the links that they opened. A link is an HTTP request that

@@ -34,7 +34,7 @@ const explainWithin = 300 * time.Millisecond
 // who acts for it.
 func (p *Peers) Explain(ctx context.Context, key cache.Key) Explanation {
 	v := p.view.Load()
-	acting, _ := v.acting(key.Key, nil)
+	acting, _ := p.acting(v, key.Key, nil)
 	e := Explanation{
 		Group: key.Group, Key: key.Key, Hash: v.Ring.Hash(key.Key), Owner: v.Ring.Get(key.Key),
 		Owners: v.Ring.Owners(key.Key, len(v.Members)), Acting: acting, Copies: []cache.Copy{},

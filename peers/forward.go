@@ -48,7 +48,7 @@ func (p *Peers) ask(ctx context.Context, req *cache.Request, hop uint8, asker st
 	var excluded, tried []string
 	notOwner := 0
 	for {
-		id, _ := p.view.Load().acting(req.Key.Key, excluded)
+		id, _ := p.acting(p.view.Load(), req.Key.Key, excluded)
 		if id == p.self {
 			return reply{}, cache.ErrActHere
 		}

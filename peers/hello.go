@@ -46,7 +46,7 @@ func parseHello(b []byte) (hello, error) {
 // about is what each side says of its node, with its proof.
 type about struct {
 	cluster     string
-	ring        string // ringParameters
+	ring        string // membership.Config.RingParameters
 	incarnation uint64
 	view        uint64
 	viewID      uint64

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"kring/cache"
+	"kring/membership"
 	"kring/peers/memnet"
 )
 
@@ -74,7 +75,7 @@ func pair(t *testing.T, n *memnet.Network) (good, bad *Peers) {
 	t.Helper()
 	var made []*Peers
 	for i := range 2 {
-		o := Options{Self: Member{ID: fmt.Sprint("n", i)}, Config: DefaultConfig(), Dial: n.Dialer(fmt.Sprintf("n%d:1", i)), MaxFrameValue: 1 << 20}
+		o := Options{Self: membership.Member{ID: fmt.Sprint("n", i)}, Config: membership.DefaultConfig(), Dial: n.Dialer(fmt.Sprintf("n%d:1", i)), MaxFrameValue: 1 << 20}
 		o.Config.Peers = []string{"n0=http://n0:1", "n1=http://n1:1"}
 		p, err := New(o)
 		if err != nil {

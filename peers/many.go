@@ -57,7 +57,7 @@ func (p *Peers) byActing(keys []string) map[string][]int {
 	v := p.view.Load()
 	acting := make(map[string][]int, len(p.others))
 	for i, key := range keys {
-		if id, _ := v.acting(key, nil); id != p.self {
+		if id, _ := p.acting(v, key, nil); id != p.self {
 			acting[id] = append(acting[id], i)
 		}
 	}

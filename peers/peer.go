@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"kring/membership"
 )
 
 const (
@@ -43,6 +45,7 @@ type peer struct {
 	calledSince atomic.Int64 // Peers.clock when its circuit last closed
 
 	circuit circuit // guarded by Peers.mu
+	process uint64  // incarnation of the process that last answered; 0: none yet; guarded by Peers.mu
 
 	calls, failed atomic.Uint64
 
@@ -54,9 +57,9 @@ type peer struct {
 	vanished    int64  // the difference for its earlier incarnations
 }
 
-func newPeer(p *Peers, m Member) *peer {
+func newPeer(p *Peers, m membership.Member) *peer {
 	host := strings.TrimPrefix(m.URL, "http://")
-	return &peer{p: p, id: m.ID, addr: host, host: host, kick: make(chan struct{}, 1)}
+	return &peer{p: p, id: m.ID, addr: host, host: host, kick: make(chan struct{}, 1), circuit: circuit{since: p.start}}
 }
 
 // state says whether the circuit is open, and gives a channel that is closed
@@ -64,7 +67,7 @@ func newPeer(p *Peers, m Member) *peer {
 func (pe *peer) state() (open bool, changed <-chan struct{}) {
 	pe.p.mu.Lock()
 	defer pe.p.mu.Unlock()
-	return pe.circuit.open, pe.p.changed
+	return pe.circuit.isOpen, pe.p.changed
 }
 
 // run keeps a link to the member until ctx ends.
@@ -140,7 +143,7 @@ func (pe *peer) refused(err error) {
 	if r != nil {
 		pe.p.refusals.Add(1)
 		pe.p.tellRefusal(pe.id, r)
-		pe.p.openedCircuit(pe, r.Error(), false)
+		pe.p.tripCircuit(pe, r.Error(), false)
 		return
 	}
 	reason := printable(err.Error())
@@ -221,7 +224,7 @@ func (pe *peer) keep(ctx context.Context, l *link) error {
 	p.accepted(pe.id)
 	pe.refusal.Store(nil)
 	pe.begin(l.incarnation)
-	p.knowIncarnation(pe.id, l.incarnation)
+	p.knowProcess(pe, l.incarnation)
 	select {
 	case <-pe.kick: // meant an earlier attempt
 	default:

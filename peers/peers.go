@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"kring/cache"
+	"kring/membership"
 )
 
 // LinkPath is the route that ServeHTTP belongs to.
 const LinkPath = "/v1/peer-link"
 
 // maxName bounds names in handshakes, in bytes.
-const maxName = 256
+const maxName = membership.MaxName
 
 // Server answers other nodes' calls. *cache.Cache is one.
 type Server interface {
@@ -48,8 +49,8 @@ type Handler interface {
 // Options are what New needs.
 type Options struct {
 	// Self is this node. Its URL is used only when Config.Peers is empty.
-	Self   Member
-	Config Config
+	Self   membership.Member
+	Config membership.Config
 	// Dial opens a connection to host:port. The node gives it, so that a
 	// network in memory can stand in.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
@@ -67,17 +68,18 @@ type Peers struct {
 	incarnation uint64
 	cluster     string
 	secret      string
-	ring        string // ringParameters
+	ring        string // membership.Config.RingParameters
 	maxValue    int
-	epoch       time.Time // clock counts from here
+	start       time.Time // clock counts from here
 	others      map[string]*peer
 	ordered     []*peer // by id
 
-	view     atomic.Pointer[View] // written under mu
-	notReady atomic.Pointer[string]
-	handler  Handler // set by Start, before anything runs
-	started  int64   // clock of Start
-	settled  bool    // it has been ready; of the monitor alone
+	view      atomic.Pointer[membership.View]
+	standings atomic.Pointer[standings] // written under mu
+	notReady  atomic.Pointer[string]
+	handler   Handler // set by Start, before anything runs
+	started   int64   // clock of Start
+	wasReady  bool    // of the monitor alone
 
 	ticked, doubtless atomic.Int64 // clock of the monitor's last round, and selfDoubt.doubtless
 
@@ -108,37 +110,37 @@ type endedLinks struct {
 
 // New reads the list of members. It starts nothing: see Start.
 func New(o Options) (*Peers, error) {
-	members, err := discover(o.Self, o.Config)
+	view, err := membership.OwnView(o.Config, o.Self)
 	if err != nil {
 		return nil, err
 	}
-	if o.Dial == nil && len(members) > 1 {
+	if o.Dial == nil && len(view.Members) > 1 {
 		return nil, errors.New("peers: no Dial")
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	p := &Peers{
-		log: o.Log, dial: o.Dial, self: o.Self.ID, incarnation: o.Self.Incarnation,
-		cluster: o.Config.Name, secret: o.Config.Secret, ring: ringParameters(o.Config),
-		maxValue: 8 << 20, epoch: time.Now(), others: map[string]*peer{},
+		log: o.Log, dial: o.Dial, self: o.Self.ID,
+		cluster: o.Config.Name, secret: o.Config.Secret, ring: o.Config.RingParameters(),
+		maxValue: 8 << 20, start: time.Now(), others: map[string]*peer{},
 		changed: make(chan struct{}), ended: map[string]endedLinks{}, noticed: map[notice]*noticed{},
 	}
 	if o.MaxFrameValue > 0 {
 		p.maxValue = int(min(o.MaxFrameValue, 1<<30))
 	}
-	for p.incarnation == 0 {
+	for p.incarnation == 0 { // which stands for "not known"
 		p.incarnation = rand.Uint64()
 	}
-	view := newView(p.self, members, o.Config, p.epoch)
-	p.view.Store(view.with(p.self, func(m *ViewMember) { m.Incarnation = p.incarnation }))
-	for _, m := range members {
+	for _, m := range view.Members {
 		if m.ID != p.self {
 			pe := newPeer(p, m)
 			p.others[m.ID] = pe
 			p.ordered = append(p.ordered, pe)
 		}
 	}
+	p.view.Store(view)
+	p.publishLocked() // nothing runs yet
 	return p, nil
 }
 
@@ -176,10 +178,10 @@ func (p *Peers) Close() error {
 }
 
 // View is the current view.
-func (p *Peers) View() *View { return p.view.Load() }
+func (p *Peers) View() *membership.View { return p.view.Load() }
 
 // clock is the time since New on the monotonic clock, in nanoseconds.
-func (p *Peers) clock() int64 { return int64(time.Since(p.epoch)) }
+func (p *Peers) clock() int64 { return int64(time.Since(p.start)) }
 
 // stamp appends the header of a frame from this node.
 func (p *Peers) stamp(b []byte, typ frameType, id uint64) []byte {
@@ -191,24 +193,25 @@ func (p *Peers) attach(pe *peer, l *link) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	pe.link.Store(l)
-	p.changedLocked()
+	p.publishLocked()
 }
 
-// knowIncarnation notes in the view which process a member is.
-func (p *Peers) knowIncarnation(id string, incarnation uint64) {
+// knowProcess notes which process of a member answers at its address.
+func (p *Peers) knowProcess(pe *peer, incarnation uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if v := p.view.Load(); v.member(id).Incarnation != incarnation {
-		p.view.Store(v.with(id, func(m *ViewMember) { m.Incarnation = incarnation }))
+	if pe.process != incarnation {
+		pe.process = incarnation
+		p.publishLocked()
 	}
 }
 
 // hears are the members that this node has a link to and calls.
 func (p *Peers) hears() []string {
 	var ids []string
-	v := p.view.Load()
+	s := p.standings.Load()
 	for _, pe := range p.ordered {
-		if pe.link.Load() != nil && v.member(pe.id).State == StateActive {
+		if pe.link.Load() != nil && s.canCall(pe.id) {
 			ids = append(ids, pe.id)
 		}
 	}

@@ -58,7 +58,7 @@ func (pe *peer) down(ctx context.Context) (open, gone bool) {
 	defer timer.Stop()
 	for {
 		pe.p.mu.Lock()
-		open, gone = pe.circuit.open, pe.circuit.gone
+		open, gone = pe.circuit.isOpen, pe.circuit.gone
 		changed := pe.p.changed
 		pe.p.mu.Unlock()
 		if !open || gone || pe.link.Load() != nil {

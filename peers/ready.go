@@ -12,16 +12,16 @@ const readyWithin = 3 * time.Second
 func (p *Peers) updateReady(now int64) {
 	reason := p.outcast()
 	switch {
-	case reason != "" && p.settled:
+	case reason != "" && p.wasReady:
 		if _, last := p.Ready(); last == "" {
 			p.log.Error("no longer ready", slog.String("reason", reason))
 		}
-	case reason == "" && !p.settled:
+	case reason == "" && !p.wasReady:
 		if reason = p.unheard(); reason != "" && now > p.started+int64(readyWithin) {
 			p.log.Warn("ready although not heard by all", slog.String("reason", reason))
 			reason = ""
 		}
-		p.settled = reason == ""
+		p.wasReady = reason == ""
 	}
 	p.notReady.Store(&reason)
 }
@@ -60,7 +60,7 @@ func (p *Peers) outcast() (reason string) {
 			}
 		}
 	}
-	if p.settled && 2*refusing <= len(p.ordered)+1 {
+	if p.wasReady && 2*refusing <= len(p.ordered)+1 {
 		return ""
 	}
 	return reason

@@ -69,7 +69,7 @@ func (pe *peer) stats() PeerStats {
 	pe.p.mu.Lock()
 	c := pe.circuit
 	pe.p.mu.Unlock()
-	s.Open, s.Since, s.Reason, s.Outages = c.open, c.since, c.reason, c.outages
+	s.Open, s.Since, s.Reason, s.Outages = c.isOpen, c.since, c.reason, c.outages
 	if l := pe.link.Load(); l != nil {
 		s.Connected = true
 		s.RTT = l.rtt.percentile99().Seconds()

@@ -16,6 +16,7 @@ import (
 	"kring/cache"
 	"kring/consistenthash"
 	"kring/httpapi"
+	"kring/membership"
 	"kring/peers"
 )
 
@@ -59,7 +60,7 @@ func newHTTP1Node(o Options) (*server, error) {
 		return nil, err
 	}
 	router := &http1Router{
-		self: nodeName(number), ring: consistenthash.New(peers.DefaultConfig().VirtualNodes, nil),
+		self: nodeName(number), ring: consistenthash.New(membership.DefaultConfig().VirtualNodes, nil),
 		urls: map[string]string{}, client: &http.Client{Transport: tunedTransport()},
 	}
 	for i, p := range o.Peers {
@@ -71,7 +72,7 @@ func newHTTP1Node(o Options) (*server, error) {
 		return nil, err
 	}
 	// The API wants to know its peers; it shows them to operators.
-	alone, err := peers.New(peers.Options{Self: peers.Member{ID: router.self, URL: "http://" + o.Listen}, Config: peers.DefaultConfig()})
+	alone, err := peers.New(peers.Options{Self: membership.Member{ID: router.self, URL: "http://" + o.Listen}, Config: membership.DefaultConfig()})
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}

@@ -1,0 +1,146 @@
+package peers
+
+import (
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"kring/membership"
+)
+
+// The states of a member, as this node sees it.
+const (
+	StateActive = "active" // its circuit is closed here, or it is this node
+	StateDown   = "down"   // its circuit is open here
+)
+
+// Standing is how this node sees one member of the view.
+type Standing struct {
+	membership.Member
+	// Incarnation tells one process of the member from the next; 0 while it is
+	// not known.
+	Incarnation uint64
+	// State is StateActive or StateDown, Since when that began.
+	State string
+	Since time.Time
+	// Reason is why the member is down, or "".
+	Reason string
+
+	// outage is the number of the outage that keeps its circuit open; 0: none.
+	// A node numbers all outages that it sees in one row, so none repeats.
+	outage uint64
+}
+
+// standings are the members as this node sees them, in the order of the view.
+// They are what one node thinks, and the view is what all agree on: the two
+// change apart. A value is immutable and swapped whole.
+type standings struct {
+	members []Standing
+	down    int // members in StateDown
+}
+
+// of finds a member by id, or returns nil. Clusters are small: a walk is as
+// quick as a map.
+func (s *standings) of(id string) *Standing {
+	for i := range s.members {
+		if s.members[i].ID == id {
+			return &s.members[i]
+		}
+	}
+	return nil
+}
+
+// canCall reports whether a member's circuit is closed.
+func (s *standings) canCall(id string) bool {
+	m := s.of(id)
+	return m != nil && m.State == StateActive
+}
+
+// Members are the members of the view as this node sees them.
+func (p *Peers) Members() []Standing { return slices.Clone(p.standings.Load().members) }
+
+// publishLocked swaps the standings for what the circuits say now, and wakes
+// the requests that wait for a circuit or a link to change.
+func (p *Peers) publishLocked() {
+	v := p.view.Load()
+	next := &standings{members: make([]Standing, len(v.Members))}
+	for i, m := range v.Members {
+		s := Standing{Member: m, Incarnation: p.incarnation, State: StateActive, Since: p.start}
+		if pe := p.others[m.ID]; pe != nil {
+			s.Incarnation, s.Since = pe.process, pe.circuit.since
+			if pe.circuit.isOpen {
+				s.State, s.Reason, s.outage = StateDown, pe.circuit.reason, pe.circuit.outage
+				next.down++
+			}
+		}
+		next.members[i] = s
+	}
+	p.standings.Store(next)
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// startTogether is how long a member that was never reached is taken for one
+// that is still starting.
+const startTogether = 10 * time.Second
+
+// openCircuit stops calls to a member, and says so in the log: of a member
+// that was never reached, as a warning only when that takes long, for nodes
+// start one after the other.
+func (p *Peers) openCircuit(pe *peer, reason string, gone bool) {
+	opened := p.tripCircuit(pe, reason, gone)
+	peer, why := slog.String("peer", pe.id), slog.String("reason", reason)
+	if !pe.reached() && p.clock()-p.started < int64(startTogether) {
+		if opened {
+			pe.starting.Store(true)
+			p.log.Info("peer is not reached yet", peer, why)
+		}
+		return
+	}
+	if pe.starting.Swap(false) || opened {
+		p.log.Warn("peer is not called", peer, why)
+	}
+}
+
+// tripCircuit is openCircuit without a line in the log.
+func (p *Peers) tripCircuit(pe *peer, reason string, gone bool) (opened bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	opened, changed := pe.circuit.open(time.Now(), p.outages+1, reason, gone)
+	if opened {
+		p.outages++
+	}
+	if changed {
+		p.publishLocked()
+	}
+	return opened
+}
+
+// closeCircuit lets calls to a member begin again, unless it relapsed only
+// just now.
+func (p *Peers) closeCircuit(pe *peer) {
+	p.mu.Lock()
+	closed := pe.circuit.close(time.Now())
+	if closed {
+		pe.calledSince.Store(p.clock())
+		p.publishLocked()
+	}
+	p.mu.Unlock()
+	if closed {
+		pe.starting.Store(false)
+		p.log.Info("peer is called again", slog.String("peer", pe.id))
+	}
+}
+
+// reached reports whether there was ever contact with the member.
+func (pe *peer) reached() bool {
+	pe.p.mu.Lock()
+	defer pe.p.mu.Unlock()
+	return pe.circuit.hadContact()
+}
+
+// jitter takes off up to a quarter.
+func jitter(d time.Duration) time.Duration {
+	return d - time.Duration(rand.Float64()*float64(d)/4)
+}
