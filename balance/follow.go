@@ -44,7 +44,7 @@ func (h *shared) changes() string { return h.redis.key(h.pool.cfg.Name, "endpoin
 // follow makes the changes that were published since it was last called.
 func (h *shared) follow(ctx context.Context) error {
 	changes := redis.NewMapStringStringCmd(ctx, "hgetall", h.changes())
-	if err := h.redis.process(ctx, h.changes(), changes); err != nil {
+	if err := h.redis.process(ctx, changes); err != nil {
 		return err
 	}
 	all := changes.Val()

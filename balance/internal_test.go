@@ -1,8 +1,6 @@
 package balance
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -89,35 +87,5 @@ func TestLocalCountsAreRebased(t *testing.T) {
 	}
 	if got := admitted(maxScore, 5); got != 5 {
 		t.Errorf("a count from before the rebase starts at %d, want 5", got)
-	}
-}
-
-// Slots as the specification of Redis Cluster has them.
-func TestSlots(t *testing.T) {
-	for key, want := range map[string]int{
-		"123456789": 0x31c3, "foo": 12182, "{user1000}.following": slotOf("user1000"), "foo{}{bar}": slotOf("foo{}{bar}"),
-		"foo{{bar}}zap": slotOf("{bar"), "foo{bar}{zap}": slotOf("bar"), "": 0,
-	} {
-		if got := slotOf(key); got != want {
-			t.Errorf("slot of %q: %d, want %d", key, got, want)
-		}
-	}
-	if slotOf("foo{}{bar}") == slotOf("bar") {
-		t.Error("empty braces are no tag")
-	}
-}
-
-func TestRedirections(t *testing.T) {
-	for text, want := range map[string]string{
-		"MOVED 3999 127.0.0.1:6381": "127.0.0.1:6381 false true",
-		"MOVED 3999 :6381":          "10.0.0.1:6381 false true",
-		"ASK 3999 127.0.0.1:6381":   "127.0.0.1:6381 true true",
-		"MOVED 3999":                " false false",
-		"ERR MOVED 3999":            " false false",
-	} {
-		address, ask, ok := redirection(errors.New(text), "10.0.0.1:7000")
-		if got := fmt.Sprint(address, " ", ask, " ", ok); got != want {
-			t.Errorf("%s: %s, want %s", text, got, want)
-		}
 	}
 }

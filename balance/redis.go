@@ -88,7 +88,7 @@ const maxConnections = 32
 // Redis is a connection pool that the balance pools of a process share.
 type Redis struct {
 	server  *redis.Client // where there is one address
-	cluster *redisCluster
+	cluster *redis.ClusterClient
 	// clustered is set once the server has sent a command to another one.
 	clustered atomic.Bool
 	// patience is what a pick may wait in all. It is shorter than the
@@ -135,7 +135,12 @@ func DialRedis(cfg RedisConfig, dial func(ctx context.Context, network, address 
 			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		})
 	}
-	r := &Redis{patience: cfg.Timeout - cfg.Timeout/5, prefix: cfg.KeyPrefix, cluster: newRedisCluster(addresses, connect)}
+	r := &Redis{patience: cfg.Timeout - cfg.Timeout/5, prefix: cfg.KeyPrefix}
+	r.cluster = redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs: addresses, MaxRedirects: maxMoves, DisableRoutingPolicies: true,
+		// It does not connect before it is used.
+		NewClient: func(o *redis.Options) *redis.Client { return connect(o.Addr) },
+	})
 	if len(addresses) == 1 {
 		r.server = connect(addresses[0])
 	}
@@ -144,23 +149,34 @@ func DialRedis(cfg RedisConfig, dial func(ctx context.Context, network, address 
 
 // Close closes the connections. Pools that use them are closed first.
 func (r *Redis) Close() error {
-	err := r.cluster.close()
+	err := r.cluster.Close()
 	if r.server != nil {
 		err = errors.Join(err, r.server.Close())
 	}
 	return err
 }
 
-// process runs a command, which fails with what it returns, where the key is.
-func (r *Redis) process(ctx context.Context, key string, cmd redis.Cmder) error {
+// maxMoves bounds how often one command follows a slot to another master.
+const maxMoves = 3
+
+// sentOnce is a command that go-redis does not repeat after an error of the
+// network: a script whose answer was lost may have run. It still follows the
+// redirections of a Redis Cluster, for a master that redirects has run nothing.
+type sentOnce struct{ redis.Cmder }
+
+// NoRetry overrides the command's own.
+func (sentOnce) NoRetry() bool { return true }
+
+// process runs a command where its key is. The error is the command's, too.
+func (r *Redis) process(ctx context.Context, cmd redis.Cmder) error {
 	if r.server != nil && !r.clustered.Load() {
-		err := r.server.Process(ctx, cmd)
-		if _, _, ok := redirection(err, ""); !ok {
+		err := r.server.Process(ctx, sentOnce{cmd})
+		if !redis.HasErrorPrefix(err, "MOVED") && !redis.HasErrorPrefix(err, "ASK") {
 			return err
 		}
 		r.clustered.Store(true)
 	}
-	return r.cluster.process(ctx, key, cmd)
+	return r.cluster.Process(ctx, sentOnce{cmd})
 }
 
 // key is a key of a pool. The braces put all keys of one pool on one node of a
@@ -189,7 +205,7 @@ func (r *Redis) send(ctx context.Context, command, body string, keys []string, a
 	}
 	cmd := redis.NewCmd(ctx, append(words, args...)...)
 	// The command has its error itself.
-	_ = r.process(ctx, keys[0], cmd)
+	_ = r.process(ctx, cmd)
 	return cmd
 }
 
