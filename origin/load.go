@@ -106,10 +106,7 @@ func (o *Origin) ask(ctx context.Context, e balance.Endpoint, target string, l *
 		return cache.Loaded{}, &failure{cache.ErrOriginFailed.With("endpoint " + e.Name + " has a bad URL").Because(err), balance.Failure, true}
 	}
 	request, conditional := o.request(u, target, previous)
-	a, sent, err := o.client.exchange(ctx, u, request)
-	if sent {
-		l.Sent.Add(1)
-	}
+	a, err := o.client.exchange(ctx, u, request, &l.Sent)
 	if err != nil {
 		return cache.Loaded{}, broken(ctx, e.Name, err)
 	}

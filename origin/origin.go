@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"sync/atomic"
 
 	"kring/balance"
 	"kring/cache"
@@ -94,7 +95,7 @@ func (o *Origin) probe(ctx context.Context, where string) error {
 	target := u.RequestURI()
 	u.Path, u.RawPath, u.RawQuery = "", "", ""
 	request, _ := o.request(u, target, nil)
-	a, _, err := o.client.exchange(ctx, u, request)
+	a, err := o.client.exchange(ctx, u, request, new(atomic.Int32))
 	if err != nil {
 		return fmt.Errorf("probe: %w", err)
 	}
