@@ -6,7 +6,8 @@ type Config struct {
 	MaxLoads int `mapstructure:"max_loads"`
 	// MaxBodyBytes bounds an answer's body; a longer one is an error.
 	MaxBodyBytes int64 `mapstructure:"max_body_bytes"`
-	// RetryBudget is the share of loads that may be tried a second time.
+	// RetryBudget is the share of loads that may be tried a second time, on top of
+	// ten second tries a second; default 0.1. 0 turns second tries off.
 	RetryBudget float64 `mapstructure:"retry_budget"`
 	// Headers are sent with each request; Host names the virtual host.
 	Headers []HeaderConfig `mapstructure:"headers"`
