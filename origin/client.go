@@ -26,9 +26,10 @@ const (
 // confused origin sent too much could become the next key's value). The parsing
 // is net/http's.
 type client struct {
-	dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	dial dialFunc
 	tls  *tls.Config
-	most int // idle connections for each endpoint
+	most int           // idle connections for each endpoint
+	age  time.Duration // of a connection that is kept, at most; 0: any
 
 	// mu guards idle and closed, and whether a connection is in idle.
 	mu     sync.Mutex
@@ -117,15 +118,20 @@ func (c *client) take(key string) *conn {
 	}
 }
 
-// put keeps a connection for the next request, or closes it.
+// put keeps a connection for the next request, or closes it. One that grows too
+// old is closed, so that a name is looked up again, however busy its endpoint is.
 func (c *client) put(u *url.URL, k *conn) {
 	key := u.Scheme + "://" + u.Host
 	k.used = true
+	idle := keepIdle
+	if c.age > 0 {
+		idle = min(idle, c.age-time.Since(k.born))
+	}
 	c.mu.Lock()
-	keep := !c.closed && len(c.idle[key]) < c.most
+	keep := !c.closed && len(c.idle[key]) < c.most && idle > 0
 	if keep {
 		c.idle[key] = append(c.idle[key], k)
-		k.timer = time.AfterFunc(keepIdle, func() {
+		k.timer = time.AfterFunc(idle, func() {
 			c.mu.Lock()
 			there := c.removeLocked(key, k)
 			c.mu.Unlock()

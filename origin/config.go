@@ -1,5 +1,7 @@
 package origin
 
+import "time"
+
 // Config is what an item of the list `pools` says of loading through it.
 type Config struct {
 	// MaxLoads bounds the loads under way through this pool; more get a 503 at once.
@@ -9,6 +11,10 @@ type Config struct {
 	// RetryBudget is the share of loads that may be tried a second time, on top of
 	// ten second tries a second; default 0.1. 0 turns second tries off.
 	RetryBudget float64 `mapstructure:"retry_budget"`
+	// MaxConnectionAge is how old a connection may be that is kept for the next
+	// load; default 5m. An older one is closed, and the endpoint's name is looked
+	// up again. 0: no limit.
+	MaxConnectionAge time.Duration `mapstructure:"max_connection_age"`
 	// Headers are sent with each request; Host names the virtual host.
 	Headers []HeaderConfig `mapstructure:"headers"`
 	// CAFile holds the certificates (PEM) that an https endpoint's must be
@@ -26,5 +32,5 @@ type HeaderConfig struct {
 
 // DefaultConfig holds the documented defaults.
 func DefaultConfig() Config {
-	return Config{MaxLoads: 64, MaxBodyBytes: 8 << 20, RetryBudget: 0.1}
+	return Config{MaxLoads: 64, MaxBodyBytes: 8 << 20, RetryBudget: 0.1, MaxConnectionAge: 5 * time.Minute}
 }

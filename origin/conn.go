@@ -41,6 +41,7 @@ type conn struct {
 	rw  net.Conn // raw, or TLS on top of it
 	br  *bufio.Reader
 
+	born time.Time
 	used bool // it has served an exchange before the present one
 
 	// Of the present exchange.
@@ -58,7 +59,7 @@ type conn struct {
 }
 
 func newConn(raw *counted, rw net.Conn) *conn {
-	c := &conn{raw: raw, rw: rw}
+	c := &conn{raw: raw, rw: rw, born: time.Now()}
 	c.br = bufio.NewReaderSize(source{c}, 4096)
 	return c
 }

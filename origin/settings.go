@@ -26,6 +26,8 @@ func (c *Config) Validate(pool string) error {
 		return bad("max_body_bytes", c.MaxBodyBytes, "must be at least 1")
 	case !(c.RetryBudget >= 0 && c.RetryBudget <= 1):
 		return bad("retry_budget", c.RetryBudget, "must be a share from 0 to 1")
+	case c.MaxConnectionAge < 0:
+		return bad("max_connection_age", c.MaxConnectionAge, "must not be negative (0 is no limit)")
 	}
 	seen := map[string]bool{}
 	for i, h := range c.Headers {
