@@ -2,7 +2,9 @@ package origin_test
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -239,4 +241,55 @@ func TestADeadAddressIsNoError(t *testing.T) {
 			t.Errorf("a name without an address: %v, healthy %v", r.err, s.healthy("a"))
 		}
 	})
+}
+
+// A host outside of ASCII goes out as its punycode: to the resolver, in the Host
+// header, in TLS, and when the endpoint is probed.
+func TestInternationalNames(t *testing.T) {
+	secure, caFile := serverTLS(t)
+	for _, scheme := range []string{"http", "https"} {
+		var mu sync.Mutex // guards what follows
+		seen := map[string]bool{}
+		see := func(what string) {
+			mu.Lock()
+			defer mu.Unlock()
+			seen[what] = true
+		}
+		l := lieOver(t, scheme, func(c net.Conn) net.Conn {
+			if scheme == "http" {
+				return c
+			}
+			cfg := secure.Clone()
+			cfg.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+				see("server name " + hello.ServerName)
+				return nil, nil
+			}
+			return tls.Server(c, cfg)
+		}, func(c net.Conn, r *http.Request, n int64) bool {
+			see("host " + r.Host)
+			return say("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na")(c, r, n)
+		})
+		_, port, _ := net.SplitHostPort(strings.TrimPrefix(l.url, scheme+"://"))
+		s := start(t, "/{key}", []string{scheme + "://bücher.test:" + port}, func(b *balance.Config, o *origin.Options) {
+			b.Health.Probe, b.Health.ProbeInterval = "/health", time.Millisecond
+			o.Lookup = func(_ context.Context, host string) ([]string, error) {
+				see("lookup " + host)
+				return []string{"127.0.0.1"}, nil
+			}
+			if o.Dial = new(net.Dialer).DialContext; scheme == "https" {
+				o.Config.CAFile = caFile
+			}
+		})
+		want := []string{"lookup xn--bcher-kva.test", "server name xn--bcher-kva.test"} // which the certificate does not have
+		if r := s.load(t, "k", nil); scheme == "http" {
+			r.mustBe(t, "a")
+			want = []string{"lookup xn--bcher-kva.test", "host xn--bcher-kva.test:" + port}
+			eventually(t, "a probe", func() bool { return l.requests.Load() > 1 })
+		}
+		mu.Lock()
+		if got := slices.Sorted(maps.Keys(seen)); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+			t.Errorf("seen %q, want %q", got, want)
+		}
+		mu.Unlock()
+	}
 }
