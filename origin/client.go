@@ -28,6 +28,7 @@ const (
 type client struct {
 	dial dialFunc
 	tls  *tls.Config
+	head int64         // bytes of an answer's headers, at most
 	most int           // idle connections for each endpoint
 	age  time.Duration // of a connection that is kept, at most; 0: any
 
@@ -86,7 +87,7 @@ func (c *client) connect(ctx context.Context, u *url.URL) (*conn, error) {
 	}
 	raw := newCounted(dialled)
 	if u.Scheme != "https" {
-		return newConn(raw, raw), nil
+		return newConn(raw, raw, c.head), nil
 	}
 	cfg := c.tls.Clone()
 	cfg.ServerName = u.Hostname()
@@ -95,7 +96,7 @@ func (c *client) connect(ctx context.Context, u *url.URL) (*conn, error) {
 		raw.Close()
 		return nil, fmt.Errorf("TLS handshake: %w", err)
 	}
-	return newConn(raw, secure), nil
+	return newConn(raw, secure, c.head), nil
 }
 
 // take gives a kept connection that is still good, or nil.

@@ -16,8 +16,6 @@ import (
 )
 
 const (
-	// maxHead bounds an answer's status line and headers, in bytes.
-	maxHead = 64 << 10
 	// maxInterim bounds the 1xx answers before the one that counts.
 	maxInterim = 5
 	// bodyIdle is the longest wait for the next byte of a body. The wait for
@@ -26,7 +24,7 @@ const (
 )
 
 var (
-	errHeadTooLong = errors.New("the answer's headers are too long")
+	errHeadTooLong = errors.New("the answer's headers are longer than max_header_bytes")
 	errBodyTooLong = errors.New("the answer is longer than max_body_bytes")
 	errLeftOver    = errors.New("bytes follow the answer")
 	errNoAnswer    = errors.New("no answer")
@@ -40,14 +38,15 @@ type conn struct {
 	raw *counted // what was dialled
 	rw  net.Conn // raw, or TLS on top of it
 	br  *bufio.Reader
-
+	// head is how many bytes the heads of an exchange may have.
+	head int64
 	born time.Time
 	used bool // it has served an exchange before the present one
 
 	// Of the present exchange.
 	deadline time.Time
 	idle     time.Duration // longest wait for a read; 0: until the deadline
-	room     int           // bytes that the head may still take
+	room     int64         // bytes that the head may still take
 	answered bool          // a byte of an answer has come
 	broke    error         // of the last read; net/http hides it behind half a line
 
@@ -58,8 +57,8 @@ type conn struct {
 	timer *time.Timer // closes the connection when it has been idle for long
 }
 
-func newConn(raw *counted, rw net.Conn) *conn {
-	c := &conn{raw: raw, rw: rw, born: time.Now()}
+func newConn(raw *counted, rw net.Conn, head int64) *conn {
+	c := &conn{raw: raw, rw: rw, head: head, born: time.Now()}
 	c.br = bufio.NewReaderSize(source{c}, 4096)
 	return c
 }
@@ -104,8 +103,8 @@ func (s source) Read(p []byte) (int, error) {
 	if err := c.arm(until); err != nil {
 		return 0, err
 	}
-	n, err := c.rw.Read(p[:min(len(p), c.room)])
-	c.room -= n
+	n, err := c.rw.Read(p[:min(int64(len(p)), c.room)])
+	c.room -= int64(n)
 	c.answered = c.answered || n > 0
 	c.broke = err
 	return n, err
@@ -124,7 +123,7 @@ var get = &http.Request{Method: http.MethodGet}
 // the origin has seen the request, also when that fails.
 func (c *conn) roundTrip(ctx context.Context, request []byte) (a *answer, seen bool, err error) {
 	c.deadline, _ = ctx.Deadline()
-	c.idle, c.room, c.answered, c.broke = 0, maxHead, false, nil
+	c.idle, c.room, c.answered, c.broke = 0, c.head, false, nil
 	stop := context.AfterFunc(ctx, c.interrupt)
 	defer func() {
 		if err != nil {
@@ -153,7 +152,7 @@ func (c *conn) roundTrip(ctx context.Context, request []byte) (a *answer, seen b
 		case resp.StatusCode == http.StatusSwitchingProtocols:
 			return nil, true, errors.New("the origin switches protocols unasked")
 		case resp.StatusCode >= 200:
-			c.idle, c.room = bodyIdle, math.MaxInt
+			c.idle, c.room = bodyIdle, math.MaxInt64
 			return &answer{Response: resp, conn: c, stop: stop}, true, nil
 		}
 	}

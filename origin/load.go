@@ -245,8 +245,10 @@ func broken(ctx context.Context, endpoint string, err error) *failure {
 		return &failure{of(cache.ErrOriginTimeout, "did not answer in time"), balance.Failure, false}
 	case connecting:
 		return &failure{of(cache.ErrOriginFailed, "could not be reached"), balance.Failure, true}
+	case errors.Is(err, errHeadTooLong):
+		// As with a 4xx, the key is to blame: its list of tags, mostly.
+		return &failure{of(cache.ErrOriginBadAnswer, "sent headers that are longer than max_header_bytes"), balance.Cancelled, false}
 	case errors.Is(err, errBodyTooLong):
-		// As with a 4xx, the key is to blame.
 		return &failure{of(cache.ErrOriginBadAnswer, "sent an answer that is longer than max_body_bytes"), balance.Cancelled, false}
 	case errors.Is(err, errNoAnswer):
 		return &failure{of(cache.ErrOriginFailed, "closed the connection without an answer"), balance.Failure, true}

@@ -84,7 +84,7 @@ func New(o Options) (*Origin, error) {
 		pool: o.Pool, header: head, maxBody: cfg.MaxBodyBytes, log: o.Log, failed: newFailures(o.Log, o.Pool.Name()),
 		slots:  make(chan struct{}, cfg.MaxLoads),
 		budget: newBudget(cfg.RetryBudget),
-		client: &client{dial: dial, tls: secure, most: cfg.MaxLoads, age: cfg.MaxConnectionAge, idle: map[string][]*conn{}},
+		client: &client{dial: dial, tls: secure, head: cfg.MaxHeaderBytes, most: cfg.MaxLoads, age: cfg.MaxConnectionAge, idle: map[string][]*conn{}},
 	}
 	o.Pool.StartProbes(origin.probe)
 	return origin, nil
