@@ -134,6 +134,12 @@ func TestOnlyAllowedHostsAreAdmitted(t *testing.T) {
 		{"http://x.test.evil", []string{"x.test", "*.x.test"}, false},
 		{"http://[::1]:80", []string{"[::1]"}, true},
 		{"http://127.0.0.1:8102", []string{"localhost", "127.0.0.1"}, true},
+		{"http://bücher.test:8080", []string{"BÜCHER.test"}, true},
+		{"http://bücher.test:8080", []string{"xn--bcher-kva.test:8080"}, true},
+		{"http://xn--bcher-kva.test", []string{"http://bücher.test"}, true},
+		{"http://www.bücher.test", []string{"*.bücher.test"}, true},
+		{"http://１２７.0.0.1", []string{"127.0.0.1"}, true}, // it is that host
+		{"http://bücher.test", []string{"bucher.test"}, false},
 	} {
 		p := openLocal(t, config("round_robin", 1), tt.allowed...)
 		put(t, p, "new", tt.url)
@@ -152,6 +158,7 @@ func TestOnlyAllowedHostsAreAdmitted(t *testing.T) {
 func TestAllowedHostsAreChecked(t *testing.T) {
 	for rule, ok := range map[string]bool{
 		"h": true, "h:80": true, "*.h": true, "https://h": true, "https://*.h:443": true, "[::1]:80": true, "127.0.0.1": true,
+		"bücher.test": true, "*.bücher.test:80": true, "-ü-.test": false,
 		"": false, "a/b": false, "ftp://h": false, "u@h": false, "h?x": false, "a.*.h": false, "*": false, "h:x": false,
 	} {
 		if why := balance.CheckAllowedHost(rule); (why == "") != ok {

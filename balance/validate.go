@@ -97,5 +97,8 @@ func checkURL(s string) (shown, why string) {
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		return shown, "must not have a query or fragment"
 	}
+	if _, err := ParseURL(s); err != nil {
+		return shown, "its host is not a name that can be looked up: " + err.Error()
+	}
 	return shown, ""
 }

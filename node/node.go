@@ -36,6 +36,9 @@ type Options struct {
 	// connects but through them.
 	Listen func(network, address string) (net.Listener, error)
 	Dial   func(ctx context.Context, network, address string) (net.Conn, error)
+	// Lookup finds the addresses of an origin's name. nil: the system's resolver,
+	// or Dial if that is given.
+	Lookup func(ctx context.Context, host string) ([]string, error)
 }
 
 // ErrBind wraps the reason why the node cannot listen.
@@ -154,6 +157,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Dial == nil {
 		o.Dial = (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}).DialContext
+		if o.Lookup == nil {
+			o.Lookup = net.DefaultResolver.LookupHost
+		}
 	}
 	return o
 }
@@ -196,7 +202,7 @@ func (n *Node) buildOrigins(cfg Config, o Options) ([]*balance.Pool, cache.Loade
 		if err != nil {
 			return nil, nil, err
 		}
-		og, err := origin.New(origin.Options{Pool: pool, Config: pc.Origin, Dial: o.Dial, Log: n.log, Node: cfg.Node.ID, Version: o.Version})
+		og, err := origin.New(origin.Options{Pool: pool, Config: pc.Origin, Dial: o.Dial, Lookup: o.Lookup, Log: n.log, Node: cfg.Node.ID, Version: o.Version})
 		if err != nil {
 			return nil, nil, err
 		}

@@ -253,7 +253,6 @@ func TestBrokenAnswers(t *testing.T) {
 		{"another HTTP", say("HTTP/2.0 200 OK\r\nContent-Length: 1\r\n\r\na"), cache.ErrOriginBadAnswer},
 		{"a header without a colon", say(ok + "Content-Length 5\r\n\r\nhello"), cache.ErrOriginBadAnswer},
 		{"a head that is cut", sayAndClose(ok + "Content-Le"), cache.ErrOriginBadAnswer},
-		{"1 MB of headers", say(ok + "X: " + strings.Repeat("x", 1<<20) + "\r\nContent-Length: 1\r\n\r\na"), cache.ErrOriginBadAnswer},
 		{"an upgrade", say("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"), cache.ErrOriginBadAnswer},
 		{"interim answers for ever", say(strings.Repeat("HTTP/1.1 103 Early Hints\r\n\r\n", 100)), cache.ErrOriginBadAnswer},
 		{"an encoding that cannot be told", say(ok + "Content-Encoding: a\x01b\r\nContent-Length: 1\r\n\r\na"), cache.ErrOriginBadAnswer},
@@ -290,6 +289,93 @@ func TestBrokenAnswers(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The heads of one answer may have max_header_bytes, in one line or in many. More
+// is an error that says so, and the key's: the endpoint is not blamed, and another
+// one is not asked.
+func TestHeadsOfAllSizes(t *testing.T) {
+	const start200, end = "HTTP/1.1 200 OK\r\n", "Content-Length: 5\r\n\r\n"
+	line := func(n int) string { return "X: " + strings.Repeat("x", n-len("X: \r\n")) + "\r\n" }
+	for _, tt := range []struct {
+		name string
+		head func(size int) string // of this many bytes
+	}{
+		{"one line", func(n int) string { return start200 + line(n-len(start200+end)) + end }},
+		{"many lines", func(n int) string {
+			n -= len(start200 + end)
+			return start200 + strings.Repeat(line(100), n/100-1) + line(100+n%100) + end
+		}},
+		{"in interim answers", func(n int) string {
+			const early = "HTTP/1.1 103 Early Hints\r\n"
+			rest := n - len(start200+end)
+			first := early + line(rest/2-len(early)-2) + "\r\n"
+			second := early + line(rest-len(first)-len(early)-2) + "\r\n"
+			return first + second + start200 + end
+		}},
+		{"a long reason", func(n int) string {
+			return "HTTP/1.1 200 " + strings.Repeat("x", n-len("HTTP/1.1 200 \r\n"+end)) + "\r\n" + end
+		}},
+	} {
+		for _, limit := range []int{0, 4096, 20000} { // 0: the default
+			t.Run(fmt.Sprintf("%s, %d", tt.name, limit), func(t *testing.T) {
+				most := limit
+				if most == 0 {
+					most = 256 << 10
+				}
+				var size atomic.Int64
+				l := lie(t, func(c net.Conn, r *http.Request, n int64) bool {
+					return say(tt.head(int(size.Load()))+"hello")(c, r, n)
+				})
+				s := start(t, "/{key}", []string{l.url, l.url}, ejectAtOnce, func(_ *balance.Config, o *origin.Options) {
+					if limit != 0 {
+						o.Config.MaxHeaderBytes = int64(limit)
+					}
+				})
+				for _, n := range []int{1000, most - 1, most} {
+					size.Store(int64(n))
+					s.load(t, "k", nil).mustBe(t, "hello")
+				}
+				for i, n := range []int{most + 1, most + 4097, 4 * most} {
+					size.Store(int64(n))
+					r := s.load(t, "k", nil)
+					r.mustFail(t, cache.ErrOriginBadAnswer)
+					if !strings.Contains(r.err.(*cache.Error).Detail, "headers that are longer than max_header_bytes") {
+						t.Errorf("%d bytes: %v", n, r.err)
+					}
+					if r.sent != 1 || l.requests.Load() != int64(4+i) || !s.healthy("a") || !s.healthy("b") {
+						t.Errorf("%d bytes: sent %d, %d requests, healthy %v %v", n, r.sent, l.requests.Load(), s.healthy("a"), s.healthy("b"))
+					}
+				}
+			})
+		}
+	}
+}
+
+// What follows a chunked body has its bound, too.
+func TestTrailersAreBounded(t *testing.T) {
+	const chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n"
+	s := start(t, "/{key}", []string{lie(t, say(chunked+"X: "+strings.Repeat("x", 3000)+"\r\n\r\n")).url})
+	s.load(t, "k", nil).mustBe(t, "hello")
+
+	for name, line := range map[string]string{"one line": strings.Repeat("x", 1<<16), "many lines": "X: y\r\n"} {
+		written := make(chan int, 1)
+		l := lie(t, func(c net.Conn, _ *http.Request, _ int64) bool {
+			total, err := fmt.Fprint(c, chunked+"X: ")
+			for err == nil {
+				var n int
+				n, err = fmt.Fprint(c, line)
+				total += n
+			}
+			written <- total
+			return false
+		})
+		s := start(t, "/{key}", []string{l.url})
+		s.load(t, "k", nil).mustFail(t, cache.ErrOriginBadAnswer)
+		if n := <-written; n > 16<<20 { // what is beyond is in the buffers of two sockets
+			t.Errorf("%s: %d bytes of a trailer were taken", name, n)
+		}
 	}
 }
 

@@ -5,27 +5,27 @@ import (
 	"time"
 )
 
-// budget limits second tries to a share of the loads, so that an origin in
-// trouble does not get twice the load. Each load pays its share in, a second
-// try takes 1 out. So that a single failure can be made good even when loads
-// are few, the purse begins with 1 and gets another 1 every 10 seconds; so
-// that a good hour does not pay for a storm, it holds at most 10.
-// (the idea is Finagle's RetryBudget)
+// budget limits second tries, so that an origin in trouble does not get twice
+// the load. Ten second tries a second are free, so that a pool with few loads,
+// or one that has just begun, can make failures good; on top of that each load
+// pays in its share. A second try takes 1 out. The purse begins with what is free
+// in ten seconds, and never holds more: a good hour does not pay for a storm.
+// (This is the rule of Finagle's RetryBudget and of Linkerd.)
 type budget struct {
-	share float64
+	share float64 // 0: no second tries at all
 
 	mu   sync.Mutex // guards what follows
 	have float64
-	paid time.Time
+	paid time.Time // until when what is free has been paid in
 }
 
 const (
-	budgetMost  = 10
-	budgetEvery = 10 * time.Second
+	freeTries  = 10 // second tries a second
+	budgetMost = 10 * freeTries
 )
 
 func newBudget(share float64) *budget {
-	return &budget{share: share, have: 1, paid: time.Now()}
+	return &budget{share: share, have: budgetMost, paid: time.Now()}
 }
 
 // load pays in for one load.
@@ -40,12 +40,11 @@ func (b *budget) spend() bool {
 	if b.share == 0 {
 		return false
 	}
+	now := time.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if n := time.Since(b.paid) / budgetEvery; n > 0 {
-		b.have = min(budgetMost, b.have+float64(n))
-		b.paid = b.paid.Add(n * budgetEvery)
-	}
+	b.have = min(budgetMost, b.have+freeTries*now.Sub(b.paid).Seconds())
+	b.paid = now
 	// What floating point makes of ten shares of 0.1 is still 1.
 	if b.have < 1-1e-9 {
 		return false

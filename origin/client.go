@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,15 +20,17 @@ const (
 
 // client sends requests to endpoints and keeps connections for the next ones.
 //
-// It is not http.Transport because that one repeats a request by itself when a
-// reused connection breaks before the answer (so the books would not know how
-// often an origin was asked, nor the retry budget), and puts a connection back
-// before it knows whether bytes follow the answer (so what a confused origin
-// sent too much could become the next key's value). The parsing is net/http's.
+// It is not http.Transport because that one does not tell how often it sent a
+// request (the books would not know how often an origin was asked), and puts a
+// connection back before it knows whether bytes follow the answer (so what a
+// confused origin sent too much could become the next key's value). The parsing
+// is net/http's.
 type client struct {
-	dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	dial dialFunc
 	tls  *tls.Config
-	most int // idle connections for each endpoint
+	head int64         // bytes of an answer's headers, at most
+	most int           // idle connections for each endpoint
+	age  time.Duration // of a connection that is kept, at most; 0: any
 
 	// mu guards idle and closed, and whether a connection is in idle.
 	mu     sync.Mutex
@@ -41,23 +44,34 @@ type connectError struct{ err error }
 func (e *connectError) Error() string { return "connect: " + e.err.Error() }
 func (e *connectError) Unwrap() error { return e.err }
 
-// exchange sends a request to an endpoint and reads the head of the answer. On
-// an error, sent says whether the request reached the origin all the same.
-func (c *client) exchange(ctx context.Context, u *url.URL, request []byte) (a *answer, sent bool, err error) {
+// exchange sends a GET to an endpoint and reads the head of the answer. It adds
+// to sent how often the origin has seen the request.
+//
+// A server may close a kept connection at any time, also when the next request
+// is already on its way. If that happens before the first byte of the answer,
+// the request is sent again on a new connection, once (RFC 9110 §9.2.2). This is
+// part of keeping connections, and no second try that the budget pays for. The
+// new connection is never a kept one: those may be closed, too.
+func (c *client) exchange(ctx context.Context, u *url.URL, request []byte, sent *atomic.Int32) (*answer, error) {
 	key := u.Scheme + "://" + u.Host
 	if kept := c.take(key); kept != nil {
-		a, sent, err = kept.roundTrip(ctx, request)
-		if err == nil || sent || over(ctx) {
-			return a, sent, err
+		a, seen, err := kept.roundTrip(ctx, request)
+		if seen {
+			sent.Add(1)
 		}
-		// The server had closed the connection and has not seen the request:
-		// this is no second try yet.
+		if err == nil || kept.answered || over(ctx) {
+			return a, err
+		}
 	}
 	fresh, err := c.connect(ctx, u)
 	if err != nil {
-		return nil, false, &connectError{err}
+		return nil, &connectError{err}
 	}
-	return fresh.roundTrip(ctx, request)
+	a, seen, err := fresh.roundTrip(ctx, request)
+	if seen {
+		sent.Add(1)
+	}
+	return a, err
 }
 
 func (c *client) connect(ctx context.Context, u *url.URL) (*conn, error) {
@@ -73,7 +87,7 @@ func (c *client) connect(ctx context.Context, u *url.URL) (*conn, error) {
 	}
 	raw := newCounted(dialled)
 	if u.Scheme != "https" {
-		return newConn(raw, raw), nil
+		return newConn(raw, raw, c.head), nil
 	}
 	cfg := c.tls.Clone()
 	cfg.ServerName = u.Hostname()
@@ -82,7 +96,7 @@ func (c *client) connect(ctx context.Context, u *url.URL) (*conn, error) {
 		raw.Close()
 		return nil, fmt.Errorf("TLS handshake: %w", err)
 	}
-	return newConn(raw, secure), nil
+	return newConn(raw, secure, c.head), nil
 }
 
 // take gives a kept connection that is still good, or nil.
@@ -105,14 +119,20 @@ func (c *client) take(key string) *conn {
 	}
 }
 
-// put keeps a connection for the next request, or closes it.
+// put keeps a connection for the next request, or closes it. One that grows too
+// old is closed, so that a name is looked up again, however busy its endpoint is.
 func (c *client) put(u *url.URL, k *conn) {
 	key := u.Scheme + "://" + u.Host
+	k.used = true
+	idle := keepIdle
+	if c.age > 0 {
+		idle = min(idle, c.age-time.Since(k.born))
+	}
 	c.mu.Lock()
-	keep := !c.closed && len(c.idle[key]) < c.most
+	keep := !c.closed && len(c.idle[key]) < c.most && idle > 0
 	if keep {
 		c.idle[key] = append(c.idle[key], k)
-		k.timer = time.AfterFunc(keepIdle, func() {
+		k.timer = time.AfterFunc(idle, func() {
 			c.mu.Lock()
 			there := c.removeLocked(key, k)
 			c.mu.Unlock()

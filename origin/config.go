@@ -1,13 +1,24 @@
 package origin
 
+import "time"
+
 // Config is what an item of the list `pools` says of loading through it.
 type Config struct {
 	// MaxLoads bounds the loads under way through this pool; more get a 503 at once.
 	MaxLoads int `mapstructure:"max_loads"`
 	// MaxBodyBytes bounds an answer's body; a longer one is an error.
 	MaxBodyBytes int64 `mapstructure:"max_body_bytes"`
-	// RetryBudget is the share of loads that may be tried a second time.
+	// RetryBudget is the share of loads that may be tried a second time, on top of
+	// ten second tries a second; default 0.1. 0 turns second tries off.
 	RetryBudget float64 `mapstructure:"retry_budget"`
+	// MaxHeaderBytes bounds the status line and headers of an answer, together
+	// with those of the interim answers (1xx) before it; default 256 KiB, at least
+	// 1 KiB. A longer head is an error.
+	MaxHeaderBytes int64 `mapstructure:"max_header_bytes"`
+	// MaxConnectionAge is how old a connection may be that is kept for the next
+	// load; default 5m. An older one is closed, and the endpoint's name is looked
+	// up again. 0: no limit.
+	MaxConnectionAge time.Duration `mapstructure:"max_connection_age"`
 	// Headers are sent with each request; Host names the virtual host.
 	Headers []HeaderConfig `mapstructure:"headers"`
 	// CAFile holds the certificates (PEM) that an https endpoint's must be
@@ -25,5 +36,5 @@ type HeaderConfig struct {
 
 // DefaultConfig holds the documented defaults.
 func DefaultConfig() Config {
-	return Config{MaxLoads: 64, MaxBodyBytes: 8 << 20, RetryBudget: 0.1}
+	return Config{MaxLoads: 64, MaxBodyBytes: 8 << 20, RetryBudget: 0.1, MaxHeaderBytes: 256 << 10, MaxConnectionAge: 5 * time.Minute}
 }

@@ -16,8 +16,6 @@ import (
 )
 
 const (
-	// maxHead bounds an answer's status line and headers, in bytes.
-	maxHead = 64 << 10
 	// maxInterim bounds the 1xx answers before the one that counts.
 	maxInterim = 5
 	// bodyIdle is the longest wait for the next byte of a body. The wait for
@@ -26,7 +24,7 @@ const (
 )
 
 var (
-	errHeadTooLong = errors.New("the answer's headers are too long")
+	errHeadTooLong = errors.New("the answer's headers are longer than max_header_bytes")
 	errBodyTooLong = errors.New("the answer is longer than max_body_bytes")
 	errLeftOver    = errors.New("bytes follow the answer")
 	errNoAnswer    = errors.New("no answer")
@@ -40,11 +38,15 @@ type conn struct {
 	raw *counted // what was dialled
 	rw  net.Conn // raw, or TLS on top of it
 	br  *bufio.Reader
+	// head is how many bytes the heads of an exchange may have.
+	head int64
+	born time.Time
+	used bool // it has served an exchange before the present one
 
 	// Of the present exchange.
 	deadline time.Time
 	idle     time.Duration // longest wait for a read; 0: until the deadline
-	room     int           // bytes that the head may still take
+	room     int64         // bytes that the head may still take
 	answered bool          // a byte of an answer has come
 	broke    error         // of the last read; net/http hides it behind half a line
 
@@ -55,8 +57,8 @@ type conn struct {
 	timer *time.Timer // closes the connection when it has been idle for long
 }
 
-func newConn(raw *counted, rw net.Conn) *conn {
-	c := &conn{raw: raw, rw: rw}
+func newConn(raw *counted, rw net.Conn, head int64) *conn {
+	c := &conn{raw: raw, rw: rw, head: head, born: time.Now()}
 	c.br = bufio.NewReaderSize(source{c}, 4096)
 	return c
 }
@@ -101,8 +103,8 @@ func (s source) Read(p []byte) (int, error) {
 	if err := c.arm(until); err != nil {
 		return 0, err
 	}
-	n, err := c.rw.Read(p[:min(len(p), c.room)])
-	c.room -= n
+	n, err := c.rw.Read(p[:min(int64(len(p)), c.room)])
+	c.room -= int64(n)
 	c.answered = c.answered || n > 0
 	c.broke = err
 	return n, err
@@ -117,11 +119,11 @@ type answer struct {
 
 var get = &http.Request{Method: http.MethodGet}
 
-// roundTrip sends a request and reads the head of its answer. On an error,
-// sent says whether the request reached the origin all the same.
-func (c *conn) roundTrip(ctx context.Context, request []byte) (a *answer, sent bool, err error) {
+// roundTrip sends a request and reads the head of its answer; seen says whether
+// the origin has seen the request, also when that fails.
+func (c *conn) roundTrip(ctx context.Context, request []byte) (a *answer, seen bool, err error) {
 	c.deadline, _ = ctx.Deadline()
-	c.idle, c.room, c.answered, c.broke = 0, maxHead, false, nil
+	c.idle, c.room, c.answered, c.broke = 0, c.head, false, nil
 	stop := context.AfterFunc(ctx, c.interrupt)
 	defer func() {
 		if err != nil {
@@ -150,7 +152,7 @@ func (c *conn) roundTrip(ctx context.Context, request []byte) (a *answer, sent b
 		case resp.StatusCode == http.StatusSwitchingProtocols:
 			return nil, true, errors.New("the origin switches protocols unasked")
 		case resp.StatusCode >= 200:
-			c.idle, c.room = bodyIdle, math.MaxInt
+			c.idle, c.room = bodyIdle, math.MaxInt64
 			return &answer{Response: resp, conn: c, stop: stop}, true, nil
 		}
 	}
@@ -158,23 +160,36 @@ func (c *conn) roundTrip(ctx context.Context, request []byte) (a *answer, sent b
 }
 
 // seen reports whether an origin that gave no answer has seen the request that
-// was written to it whole. The books need to know, and so does P1: what was
-// not seen is sent again at no cost, what was seen is not.
+// was written to it whole. That its kernel has acknowledged the bytes is not
+// enough: a server that closes an idle connection at that moment never reads
+// them. What a connection's end says:
 //
-//   - Time-out, cancelled: if the connection stands, the request is there or
-//     on its way.
-//   - Reset: had the origin closed the connection before, the write would have
-//     failed, or its FIN would have been here first. So it has got the
-//     request, and gave up (or had not read it yet, in the microseconds of a
-//     close: then one is counted that was not seen).
-//   - End of file: the origin closed the connection. The FIN acknowledges what
-//     had arrived when it was sent: all of the request, or it came too late.
+//   - None, but the time is up: the request is there or on its way. Seen.
+//   - An end of file that acknowledges less than the request: closed before the
+//     request arrived. Not seen.
+//   - An end of file that acknowledges all of it: the server has read the request
+//     and gave up. Seen, unless a reset follows at once: a server that shuts
+//     down its side first, or says goodbye in TLS, acknowledges what it then
+//     throws away unread.
+//   - A reset of a kept connection: a kernel sends it for a process that closes
+//     a connection with bytes in it that the process has not read. Not seen. (A
+//     process can also ask for a reset of what it has read. This is rare, and
+//     looks the same from here.)
+//   - A reset of a new connection: nothing was idle here, so the server has got
+//     the request and gave up. Seen.
 func (c *conn) seen(err error) bool {
+	end := failed
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF): // which net/http makes of an early one
-		return c.raw.delivered()
-	case errors.Is(err, os.ErrDeadlineExceeded) && c.raw.pending() == closed:
-		return c.raw.delivered()
+		end = closed
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		end = c.raw.pending()
+	}
+	switch end {
+	case closed:
+		return c.raw.delivered() && !(c.used && c.raw.resetFollows())
+	case failed:
+		return !c.used
 	}
 	return true
 }

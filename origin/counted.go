@@ -1,6 +1,16 @@
 package origin
 
-import "net"
+import (
+	"net"
+	"time"
+)
+
+const (
+	// resetWait is how long a reset may take to follow the end of a connection:
+	// longer than a server needs from one system call to the next.
+	resetWait = 50 * time.Millisecond
+	resetPoll = time.Millisecond
+)
 
 // counted is a dialled connection that knows how much was written to it, so
 // that it can tell whether all of that has arrived: see conn.seen.
@@ -30,6 +40,17 @@ func (c *counted) Write(p []byte) (int, error) {
 func (c *counted) delivered() bool {
 	acked, ok := ackedBytes(c.Conn)
 	return !ok || acked-c.acked >= c.written
+}
+
+// resetFollows reports whether the other side, which has ended its stream, now
+// resets the connection: its process has closed it and has not read all bytes.
+func (c *counted) resetFollows() bool {
+	for end := time.Now().Add(resetWait); ; time.Sleep(resetPoll) {
+		reset, known := wasReset(c.Conn)
+		if reset || !known || !time.Now().Before(end) {
+			return reset
+		}
+	}
 }
 
 // pending looks into the kernel's buffer without taking anything out of it.

@@ -146,11 +146,17 @@ type liar struct {
 // number, from 1; when it returns false the connection is closed.
 func lie(t testing.TB, answer func(c net.Conn, r *http.Request, n int64) bool) *liar {
 	t.Helper()
+	return lieOver(t, "http", func(c net.Conn) net.Conn { return c }, answer)
+}
+
+// lieOver starts a liar whose connections are wrapped, in TLS perhaps.
+func lieOver(t testing.TB, scheme string, wrap func(net.Conn) net.Conn, answer func(c net.Conn, r *http.Request, n int64) bool) *liar {
+	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &liar{url: "http://" + ln.Addr().String()}
+	l := &liar{url: scheme + "://" + ln.Addr().String()}
 	var wg sync.WaitGroup
 	var mu sync.Mutex // guards open
 	open := map[net.Conn]bool{}
@@ -160,6 +166,7 @@ func lie(t testing.TB, answer func(c net.Conn, r *http.Request, n int64) bool) *
 			if err != nil {
 				return // closed at the end of the test
 			}
+			c = wrap(c)
 			l.connections.Add(1)
 			mu.Lock()
 			open[c] = true

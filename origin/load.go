@@ -101,15 +101,12 @@ func (o *Origin) try(ctx context.Context, pick balance.Pick, target string, l *c
 // ask makes one request, which is conditional if there is a previous entry; a
 // second one without it where the answer to that is about another entry.
 func (o *Origin) ask(ctx context.Context, e balance.Endpoint, target string, l *cache.Load, previous *cache.Entry) (cache.Loaded, *failure) {
-	u, err := url.Parse(e.URL)
+	u, err := balance.ParseURL(e.URL)
 	if err != nil {
 		return cache.Loaded{}, &failure{cache.ErrOriginFailed.With("endpoint " + e.Name + " has a bad URL").Because(err), balance.Failure, true}
 	}
 	request, conditional := o.request(u, target, previous)
-	a, sent, err := o.client.exchange(ctx, u, request)
-	if sent {
-		l.Sent.Add(1)
-	}
+	a, err := o.client.exchange(ctx, u, request, &l.Sent)
 	if err != nil {
 		return cache.Loaded{}, broken(ctx, e.Name, err)
 	}
@@ -248,8 +245,10 @@ func broken(ctx context.Context, endpoint string, err error) *failure {
 		return &failure{of(cache.ErrOriginTimeout, "did not answer in time"), balance.Failure, false}
 	case connecting:
 		return &failure{of(cache.ErrOriginFailed, "could not be reached"), balance.Failure, true}
+	case errors.Is(err, errHeadTooLong):
+		// As with a 4xx, the key is to blame: its list of tags, mostly.
+		return &failure{of(cache.ErrOriginBadAnswer, "sent headers that are longer than max_header_bytes"), balance.Cancelled, false}
 	case errors.Is(err, errBodyTooLong):
-		// As with a 4xx, the key is to blame.
 		return &failure{of(cache.ErrOriginBadAnswer, "sent an answer that is longer than max_body_bytes"), balance.Cancelled, false}
 	case errors.Is(err, errNoAnswer):
 		return &failure{of(cache.ErrOriginFailed, "closed the connection without an answer"), balance.Failure, true}

@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
+	"sync/atomic"
 
 	"kring/balance"
 	"kring/cache"
@@ -19,7 +19,11 @@ type Options struct {
 	Config Config
 	// Dial connects to endpoints; nil: a net.Dialer.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	Log  *slog.Logger
+	// Lookup finds the addresses of an endpoint's name, of which each connection
+	// takes any. nil: Dial is given the name; if that is nil too, the system's
+	// resolver.
+	Lookup func(ctx context.Context, host string) ([]string, error)
+	Log    *slog.Logger
 	// Node and Version, of this node and of the program, go into User-Agent:
 	// "kring/VERSION (NODE)". Both may be empty.
 	Node    string
@@ -68,12 +72,19 @@ func New(o Options) (*Origin, error) {
 	}
 	if o.Dial == nil {
 		o.Dial = new(net.Dialer).DialContext
+		if o.Lookup == nil {
+			o.Lookup = net.DefaultResolver.LookupHost
+		}
+	}
+	dial := dialFunc(o.Dial)
+	if o.Lookup != nil {
+		dial = spread(o.Lookup, dial)
 	}
 	origin := &Origin{
 		pool: o.Pool, header: head, maxBody: cfg.MaxBodyBytes, log: o.Log, failed: newFailures(o.Log, o.Pool.Name()),
 		slots:  make(chan struct{}, cfg.MaxLoads),
 		budget: newBudget(cfg.RetryBudget),
-		client: &client{dial: o.Dial, tls: secure, most: cfg.MaxLoads, idle: map[string][]*conn{}},
+		client: &client{dial: dial, tls: secure, head: cfg.MaxHeaderBytes, most: cfg.MaxLoads, age: cfg.MaxConnectionAge, idle: map[string][]*conn{}},
 	}
 	o.Pool.StartProbes(origin.probe)
 	return origin, nil
@@ -87,14 +98,14 @@ func (o *Origin) Close() error {
 
 // probe asks an endpoint whether it is well: any 2xx says so.
 func (o *Origin) probe(ctx context.Context, where string) error {
-	u, err := url.Parse(where)
+	u, err := balance.ParseURL(where)
 	if err != nil {
 		return fmt.Errorf("probe: %w", err)
 	}
 	target := u.RequestURI()
 	u.Path, u.RawPath, u.RawQuery = "", "", ""
 	request, _ := o.request(u, target, nil)
-	a, _, err := o.client.exchange(ctx, u, request)
+	a, err := o.client.exchange(ctx, u, request, new(atomic.Int32))
 	if err != nil {
 		return fmt.Errorf("probe: %w", err)
 	}

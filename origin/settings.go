@@ -13,6 +13,9 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
+// minHeader is the least max_header_bytes: a usual head has several hundred bytes.
+const minHeader = 1 << 10
+
 // Validate checks the settings of the pool of this name, without reading
 // files. The error names field and value, never a header's value.
 func (c *Config) Validate(pool string) error {
@@ -26,6 +29,10 @@ func (c *Config) Validate(pool string) error {
 		return bad("max_body_bytes", c.MaxBodyBytes, "must be at least 1")
 	case !(c.RetryBudget >= 0 && c.RetryBudget <= 1):
 		return bad("retry_budget", c.RetryBudget, "must be a share from 0 to 1")
+	case c.MaxHeaderBytes < minHeader:
+		return bad("max_header_bytes", c.MaxHeaderBytes, fmt.Sprintf("must be at least %d", minHeader))
+	case c.MaxConnectionAge < 0:
+		return bad("max_connection_age", c.MaxConnectionAge, "must not be negative (0 is no limit)")
 	}
 	seen := map[string]bool{}
 	for i, h := range c.Headers {

@@ -36,6 +36,17 @@ func peek(c net.Conn) (s state) {
 	return s
 }
 
+// wasReset reports whether the other side has reset the connection; known is
+// false if that cannot be told.
+func wasReset(c net.Conn) (reset, known bool) {
+	onSocket(c, func(fd uintptr) {
+		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
+			reset, known = info.State == unix.BPF_TCP_CLOSE, true
+		}
+	})
+	return reset, known
+}
+
 func onSocket(c net.Conn, f func(fd uintptr)) {
 	sc, ok := c.(syscall.Conn)
 	if !ok {

@@ -10,3 +10,5 @@ import "net"
 func ackedBytes(net.Conn) (uint64, bool) { return 0, false }
 
 func peek(net.Conn) state { return quiet }
+
+func wasReset(net.Conn) (reset, known bool) { return false, false }
