@@ -21,10 +21,31 @@ func TestTheOldValueIsServedIfTheOriginFailsAndNotIfItTakesItBack(t *testing.T) 
 		status int
 		old    bool
 	}{
-		{500, true}, {502, true}, {503, true}, {504, true}, {599, true},
-		{400, false}, {401, false}, {402, false}, {403, false}, {405, false}, {406, false}, {409, false}, {451, false}, {499, false},
-		{404, false}, {410, false}, {204, false}, {301, false}, {302, false}, {307, false},
-		{408, false}, {421, false}, {429, false}, {501, false}, {505, false},
+		{500, true},
+		{502, true},
+		{503, true},
+		{504, true},
+		{599, true},
+		{400, false},
+		{401, false},
+		{402, false},
+		{403, false},
+		{405, false},
+		{406, false},
+		{409, false},
+		{451, false},
+		{499, false},
+		{404, false},
+		{410, false},
+		{204, false},
+		{301, false},
+		{302, false},
+		{307, false},
+		{408, false},
+		{421, false},
+		{429, false},
+		{501, false},
+		{505, false},
 	} {
 		for j, header := range []string{"max-age=0, stale-if-error=600", "max-age=0, stale-while-revalidate=600, stale-if-error=600"} {
 			background := j == 1

@@ -42,6 +42,7 @@ type conn struct {
 	br  *bufio.Reader
 
 	// Of the present exchange.
+	asked    time.Time // when its request was sent
 	deadline time.Time
 	idle     time.Duration // longest wait for a read; 0: until the deadline
 	room     int           // bytes that the head may still take
@@ -120,6 +121,7 @@ var get = &http.Request{Method: http.MethodGet}
 // roundTrip sends a request and reads the head of its answer. On an error,
 // sent says whether the request reached the origin all the same.
 func (c *conn) roundTrip(ctx context.Context, request []byte) (a *answer, sent bool, err error) {
+	c.asked = time.Now()
 	c.deadline, _ = ctx.Deadline()
 	c.idle, c.room, c.answered, c.broke = 0, maxHead, false, nil
 	stop := context.AfterFunc(ctx, c.interrupt)

@@ -121,7 +121,7 @@ func (o *Origin) ask(ctx context.Context, e balance.Endpoint, target string, l *
 		a.abandon()
 	}()
 
-	loaded := cache.Loaded{Status: a.StatusCode, Endpoint: e.Name, Freshness: freshness(a.Header, time.Now())}
+	loaded := cache.Loaded{Status: a.StatusCode, Endpoint: e.Name, Freshness: freshness(a.Header, time.Now()), Asked: a.conn.asked}
 	switch a.StatusCode {
 	case http.StatusOK:
 		value, err := a.read(o.maxBody)
