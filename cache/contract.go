@@ -91,7 +91,7 @@ type Load struct {
 // Loaded is the outcome of a load that the origin answered.
 type Loaded struct {
 	// Entry has value, types, validators, tags and Negative set; nil when
-	// NotModified. Its times are set by the cache, from Freshness.
+	// NotModified. Its times are set by the cache, from Freshness and Asked.
 	Entry       *Entry
 	NotModified bool
 	// Tags, if there are any, replace those of the entry that is not modified.
@@ -99,6 +99,9 @@ type Loaded struct {
 	Status    int
 	Endpoint  string // set also when the load failed at it
 	Freshness Freshness
+	// Asked is when the request was sent that was answered. What it took counts
+	// to the value's age. Zero: just now.
+	Asked time.Time
 }
 
 // Freshness is what an origin's headers say of how long its answer is good

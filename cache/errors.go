@@ -1,5 +1,10 @@
 package cache
 
+import (
+	"errors"
+	"time"
+)
+
 // Code is the stable name of an error: the last part of a problem's type URI,
 // and what travels over the peer link, so that errors.Is works across nodes.
 type Code string
@@ -10,7 +15,29 @@ type Error struct {
 	Code   Code
 	Detail string
 	Err    error
+
+	// Verdict is what a failed load says of the value that is stored.
+	Verdict Verdict
+	// RetryAfter is for how long the origin does not want to be asked again;
+	// 0 if it did not say.
+	RetryAfter time.Duration
 }
+
+// Verdict is what a failed load says of the value that is stored.
+type Verdict uint8
+
+const (
+	// OriginDown: the origin failed, in the sense of RFC 5861 §4. A value that
+	// is stored stays, and may be served within stale-if-error.
+	OriginDown Verdict = iota
+	// OriginRefuses: the origin answered, but neither failed in that sense nor
+	// said anything of the value. The value stays, but is not served in place
+	// of the error.
+	OriginRefuses
+	// ValueEnded: the answer is the origin's word on the key, and it is not the
+	// value. The value is removed.
+	ValueEnded
+)
 
 func (e *Error) Error() string {
 	s := string(e.Code)
@@ -33,10 +60,34 @@ func (e *Error) Is(target error) bool {
 }
 
 // With returns a copy of e with a detail that is safe to show.
-func (e *Error) With(detail string) *Error { return &Error{Code: e.Code, Detail: detail, Err: e.Err} }
+func (e *Error) With(detail string) *Error {
+	c := *e
+	c.Detail = detail
+	return &c
+}
 
 // Because returns a copy of e that wraps a cause for the log.
-func (e *Error) Because(err error) *Error { return &Error{Code: e.Code, Detail: e.Detail, Err: err} }
+func (e *Error) Because(err error) *Error {
+	c := *e
+	c.Err = err
+	return &c
+}
+
+// Saying returns a copy of e with what the origin's answer says.
+func (e *Error) Saying(v Verdict, retryAfter time.Duration) *Error {
+	c := *e
+	c.Verdict, c.RetryAfter = v, retryAfter
+	return &c
+}
+
+// verdict is that of a load's error.
+func verdict(err error) Verdict {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Verdict
+	}
+	return OriginDown
+}
 
 // The ways in which a request can fail. API.md's table gives their statuses.
 var (

@@ -118,12 +118,16 @@ func (c *Cache) land(f *flight, out outcome, endpoint string, began time.Time) {
 	now := time.Now()
 	s := c.stripe(f.h)
 	s.mu.Lock()
-	if out.err == nil {
+	current := !f.marked && f.term != unowned
+	switch {
+	case out.err == nil:
 		out.entry.Term, out.entry.Version = f.term, c.version()
-		if !f.marked && f.term != unowned {
+		if current {
 			out.stored = c.keep(f, out.entry, now)
 		}
 		f.group.met.add(f.h)
+	case current && verdict(out.err) == ValueEnded:
+		c.store.remove(f.h, f.key)
 	}
 	c.rememberLocked(s, f, &out, endpoint, began, now)
 	c.payLocked(f, &out)

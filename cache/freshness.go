@@ -60,6 +60,10 @@ func (g *group) aging(e *Entry, now time.Time) bool {
 // kept: a copy, so that the loader may do with its own what it likes.
 func (g *group) admit(l *Load, loaded Loaded, now time.Time) (*Entry, error) {
 	var e Entry
+	asked := loaded.Asked
+	if asked.IsZero() || asked.After(now) {
+		asked = now
+	}
 	switch {
 	case loaded.NotModified && l.Previous == nil:
 		return nil, ErrOriginBadAnswer.With("not modified, but nothing was asked to be compared")
@@ -69,7 +73,7 @@ func (g *group) admit(l *Load, loaded Loaded, now time.Time) (*Entry, error) {
 			e.Tags = loaded.Tags
 		}
 		if g.RespectCacheControl && loaded.Freshness.silent() {
-			e.renew(loaded.Freshness.Age, now)
+			e.renew(loaded.Freshness.Age, asked)
 			return &e, nil
 		}
 	case loaded.Entry == nil:
@@ -82,7 +86,7 @@ func (g *group) admit(l *Load, loaded Loaded, now time.Time) (*Entry, error) {
 		e.Value = exact(e.Value)
 		e.ETag = ContentETag(e.Value, e.ContentEncoding)
 	}
-	g.date(&e, loaded.Freshness, now)
+	g.date(&e, loaded.Freshness, asked, now)
 	return &e, nil
 }
 
@@ -95,8 +99,8 @@ func (f Freshness) silent() bool {
 // renew begins the entry's times anew. An origin that says nothing in a 304
 // stands by what it said before (RFC 9111 §4.3.4): the TTL that came of that,
 // jitter included, stays.
-func (e *Entry) renew(age time.Duration, now time.Time) {
-	e.Born = now.Add(-max(0, age))
+func (e *Entry) renew(age time.Duration, asked time.Time) {
+	e.Born = asked.Add(-max(0, age))
 	if e.TTL == atOnce {
 		e.Born = e.Born.Add(-atOnce)
 	}
@@ -106,33 +110,38 @@ func (e *Entry) renew(age time.Duration, now time.Time) {
 // said (RFC 9111 §4.2, RFC 5861), where the group respects that. Jitter
 // shortens the origin's TTL too: many values of one max-age end together as
 // well as many of one ttl, and earlier than told is always allowed.
-func (g *group) date(e *Entry, said Freshness, now time.Time) {
+//
+// The age counts from when the origin was asked, so that the answer's way here
+// is part of it (§4.2.3). The group's own times count from the arrival: else an
+// origin that gets slow would be asked the more often for it.
+func (g *group) date(e *Entry, said Freshness, asked, now time.Time) {
 	if !g.RespectCacheControl {
 		said = Unsaid
 	}
-	e.Born = now.Add(-max(0, said.Age))
+	e.Born = asked.Add(-max(0, said.Age))
 	e.NoStore = e.NoStore || said.NoStore
 	e.StaleWhileRevalidate, e.StaleIfError = 0, 0
+	delay := now.Sub(asked)
 	if e.Negative {
-		e.TTL = g.NegativeTTL
+		e.TTL = g.jittered(g.NegativeTTL) + delay
 		if said.TTL >= 0 {
-			e.TTL = min(e.TTL, said.TTL)
+			e.TTL = min(e.TTL, g.jittered(said.TTL))
 		}
-		e.NoStore = e.NoStore || said.NoCache || e.TTL == 0
-		e.TTL = g.jittered(e.TTL)
+		e.TTL = max(e.TTL, atOnce) // no key is missing for ever
+		e.NoStore = e.NoStore || said.NoCache || said.TTL == 0 || g.NegativeTTL == 0
 		return
 	}
-	e.TTL = g.TTL
-	if said.TTL >= 0 {
-		e.TTL = max(said.TTL, atOnce)
-	}
-	if said.NoCache {
+	switch {
+	case said.NoCache || said.TTL == 0:
 		e.TTL = atOnce
-	}
-	if e.TTL == atOnce {
 		e.Born = e.Born.Add(-atOnce) // it is over already
+	case said.TTL > 0:
+		e.TTL = g.jittered(said.TTL)
+	case g.TTL > 0:
+		e.TTL = g.jittered(g.TTL) + delay
+	default:
+		e.TTL = 0
 	}
-	e.TTL = g.jittered(e.TTL)
 	if said.NoCache || said.MustRevalidate {
 		return
 	}

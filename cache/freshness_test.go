@@ -451,3 +451,106 @@ func TestEntriesThatAreOverAndCannotBeRevalidatedAreDropped(t *testing.T) {
 		}
 	})
 }
+
+// taking lets a load take a while, and say when it asked.
+func taking(delay time.Duration, answer func(int, *cache.Load) (cache.Loaded, error)) func(int, *cache.Load) (cache.Loaded, error) {
+	return func(n int, l *cache.Load) (cache.Loaded, error) {
+		asked := time.Now()
+		<-time.After(delay)
+		loaded, err := answer(n, l)
+		loaded.Asked = asked
+		return loaded, err
+	}
+}
+
+// What an answer took to arrive is part of its age (RFC 9111 §4.2.3): a lifetime
+// that the origin gave may be over when it is there. The group's own lifetimes
+// count from the arrival.
+func TestTheWayOfAnAnswerIsPartOfItsAge(t *testing.T) {
+	says := func(ttl, age time.Duration) cache.Freshness {
+		return cache.Freshness{TTL: ttl, Age: age, StaleWhileRevalidate: 0, StaleIfError: 0}
+	}
+	for name, row := range map[string]struct {
+		said     cache.Freshness
+		negative bool
+		ignored  bool // respect_cache_control is off
+		age      time.Duration
+		left     time.Duration // 0: it is not kept
+	}{
+		"max-age=2":                 {said: says(2*second, 0), age: 3 * second},
+		"max-age=3":                 {said: says(3*second, 0), age: 3 * second},
+		"max-age=4":                 {said: says(4*second, 0), age: 3 * second, left: second},
+		"max-age=9, Age: 5":         {said: says(9*second, 5*second), age: 8 * second, left: second},
+		"max-age=8, Age: 5":         {said: says(8*second, 5*second), age: 8 * second},
+		"nothing":                   {said: cache.Unsaid, age: 3 * second, left: 10 * second},
+		"max-age=2, not respected":  {said: says(2*second, 0), ignored: true, age: 3 * second, left: 10 * second},
+		"missing":                   {said: cache.Unsaid, negative: true, age: 3 * second, left: 5 * second},
+		"missing, max-age=2":        {said: says(2*second, 0), negative: true, age: 3 * second},
+		"missing, max-age=4":        {said: says(4*second, 0), negative: true, age: 3 * second, left: second},
+		"missing, max-age=3600":     {said: says(3600*second, 0), negative: true, age: 3 * second, left: 5 * second},
+		"missing, longer than kept": {said: says(7*second, 0), negative: true, age: 3 * second, left: 4 * second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := setup(t, group(short), group(func(g *cache.GroupConfig) {
+					g.NegativeTTL, g.RespectCacheControl = 5*second, !row.ignored
+				}))
+				f.origin.set(0, taking(3*second, func(n int, l *cache.Load) (cache.Loaded, error) {
+					loaded, err := saying(row.said)(n, l)
+					loaded.Entry.Negative = row.negative
+					return loaded, err
+				}))
+				first := f.get(doc("k"))
+				if age := first.Entry.Age(time.Now()); age != row.age || first.Stored != (row.left > 0) {
+					t.Errorf("age %v, stored %v; want %v, %v", age, first.Stored, row.age, row.left > 0)
+				}
+				if row.left > 0 {
+					pass(row.left - 1)
+					if g := f.get(doc("k")); g.Kind != cache.KindHit {
+						t.Errorf("kind %d just before the end", g.Kind)
+					}
+					pass(1)
+				}
+				if n := f.origin.loads("k"); n != 1 {
+					t.Errorf("%d loads", n)
+				}
+				f.get(doc("k"))
+				synctest.Wait()
+				if n := f.origin.loads("k"); n != 2 {
+					t.Errorf("%d loads after the end", n)
+				}
+				pass(4 * second)
+			})
+		})
+	}
+}
+
+// The way of a 304 counts likewise.
+func TestTheWayOfANotModifiedIsPartOfItsAge(t *testing.T) {
+	for name, said := range map[string]cache.Freshness{
+		"that says nothing": cache.Unsaid, "that says it again": {TTL: 20 * second, StaleWhileRevalidate: 0, StaleIfError: 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := setup(t, group(short))
+				f.origin.set(0, taking(3*second, func(n int, l *cache.Load) (cache.Loaded, error) {
+					if l.Previous != nil {
+						return cache.Loaded{NotModified: true, Status: 304, Freshness: said}, nil
+					}
+					loaded, err := saying(cache.Freshness{TTL: 20 * second, StaleWhileRevalidate: 0, StaleIfError: 0})(n, l)
+					loaded.Entry.OriginETag = `"v"`
+					return loaded, err
+				}))
+				f.get(doc("k"))
+				pass(20 * second)
+				if age := f.get(doc("k")).Entry.Age(time.Now()); age != 3*second {
+					t.Errorf("age %v", age)
+				}
+				pass(17*second - 1)
+				f.wants(f.get(doc("k")), "k#1", cache.KindHit)
+				pass(1)
+				f.wants(f.get(doc("k")), "k#1", cache.KindLoad)
+			})
+		})
+	}
+}

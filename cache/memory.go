@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"errors"
 	"strings"
 	"time"
 
@@ -40,14 +41,31 @@ func (m *memory) failure(key Key) failure {
 	return failure{}
 }
 
+// failed remembers a failure: as long as the origin asks not to be asked, and
+// else briefly.
 func (m *memory) failed(key Key, err error, now time.Time) {
 	streak := m.failure(key).streak + 1
 	backoff := min(firstBackoff<<min(streak-1, 10), maxBackoff)
+	var wait time.Duration
+	var known *Error
+	if errors.As(err, &known) {
+		wait = known.RetryAfter
+	}
 	m.failures.Add(owned(key), &failure{
 		err: err, streak: streak, purges: m.purges[key.Group],
-		until:   now.Add(spread(errorMemory)),
-		retryAt: now.Add(spread(backoff)),
+		until:   now.Add(max(spread(errorMemory), wait)),
+		retryAt: now.Add(max(spread(backoff), wait)),
 	})
+}
+
+// again is the error for those who ask later. Of the time that the origin asked
+// for, it names what is left.
+func (f *failure) again(now time.Time) error {
+	var known *Error
+	if !errors.As(f.err, &known) || known.RetryAfter == 0 {
+		return f.err
+	}
+	return known.Saying(known.Verdict, max(0, f.until.Sub(now)))
 }
 
 func (m *memory) forgive(key Key) { m.failures.Remove(key) }

@@ -243,8 +243,8 @@ func (c *Cache) admitLocked(s *stripe, g *group, h uint64, key Key, e *Entry, no
 		return Answer{Kind: KindRefused}, ErrDraining
 	}
 	last := s.memory.failure(key)
-	if now.Before(last.until) || e.state(now) == staleError && now.Before(last.retryAt) {
-		return Answer{Kind: KindJoined}, last.err
+	if now.Before(last.until) || now.Before(last.retryAt) && verdict(last.err) == OriginDown && e.state(now) == staleError {
+		return Answer{Kind: KindJoined}, last.again(now)
 	}
 	if e == nil && g.newKeys != nil && !g.met.has(h) && !g.newKeys.AllowN(now, 1) {
 		return Answer{Kind: KindRefused}, ErrOverloaded.With("too many new keys")
@@ -253,9 +253,9 @@ func (c *Cache) admitLocked(s *stripe, g *group, h uint64, key Key, e *Entry, no
 }
 
 // instead replaces an error by the stale value that may be served in its
-// place. Who has gone away needs none.
+// place. A caller that has gone away needs none.
 func instead(e *Entry, a Answer, err error) (Answer, error) {
-	if err == nil || left(err) {
+	if err == nil || left(err) || verdict(err) != OriginDown {
 		return a, err
 	}
 	if st := e.state(time.Now()); st == stale || st == staleError {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -260,7 +261,9 @@ func (a *API) fail(c *gin.Context, err error) {
 	if e.Code == errUnauthorized.Code {
 		h.Set("WWW-Authenticate", `Bearer realm="kring"`)
 	}
-	if f.retryAfter > 0 {
+	if e.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.FormatInt(seconds(e.RetryAfter+time.Second-1), 10))
+	} else if f.retryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(f.retryAfter))
 	}
 	if f.close {

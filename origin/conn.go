@@ -44,6 +44,7 @@ type conn struct {
 	used bool // it has served an exchange before the present one
 
 	// Of the present exchange.
+	asked    time.Time // when its request was sent
 	deadline time.Time
 	idle     time.Duration // longest wait for a read; 0: until the deadline
 	room     int64         // bytes that the head may still take
@@ -122,6 +123,7 @@ var get = &http.Request{Method: http.MethodGet}
 // roundTrip sends a request and reads the head of its answer; seen says whether
 // the origin has seen the request, also when that fails.
 func (c *conn) roundTrip(ctx context.Context, request []byte) (a *answer, seen bool, err error) {
+	c.asked = time.Now()
 	c.deadline, _ = ctx.Deadline()
 	c.idle, c.room, c.answered, c.broke = 0, c.head, false, nil
 	stop := context.AfterFunc(ctx, c.interrupt)

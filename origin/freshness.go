@@ -2,7 +2,6 @@ package origin
 
 import (
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -31,13 +30,13 @@ func freshness(h http.Header, now time.Time) cache.Freshness {
 		case "must-revalidate", "proxy-revalidate":
 			f.MustRevalidate = true
 		case "max-age":
-			maxAge = least(maxAge, seconds(value))
+			maxAge = least(maxAge, lifetime(value))
 		case "s-maxage":
-			sMaxAge = least(sMaxAge, seconds(value))
+			sMaxAge = least(sMaxAge, lifetime(value))
 		case "stale-while-revalidate":
-			f.StaleWhileRevalidate = least(f.StaleWhileRevalidate, seconds(value))
+			f.StaleWhileRevalidate = least(f.StaleWhileRevalidate, lifetime(value))
 		case "stale-if-error":
-			f.StaleIfError = least(f.StaleIfError, seconds(value))
+			f.StaleIfError = least(f.StaleIfError, lifetime(value))
 		}
 	})
 	switch {
@@ -53,39 +52,69 @@ func freshness(h http.Header, now time.Time) cache.Freshness {
 	case len(h.Values("Expires")) > 0:
 		f.TTL = expires(h, now)
 	}
-	if age := h.Get("Age"); age != "" {
-		// Unlike a max-age that cannot be read, such an Age is ignored (§5.1).
-		if n, err := strconv.ParseUint(age, 10, 64); err == nil {
-			f.Age = time.Duration(min(n, maxSeconds)) * time.Second
-		}
-	}
+	// Unlike a max-age that cannot be read, such an Age is ignored (§5.1).
+	f.Age, _ = seconds(firstMember(h, "Age"))
 	return f
 }
 
-// expires is the TTL that Expires gives. A date that cannot be read, "0" above
-// all, means already expired (RFC 9111 §5.3).
-func expires(h http.Header, now time.Time) time.Duration {
-	until, err := http.ParseTime(h.Get("Expires"))
-	if err != nil {
-		return 0
+// firstMember is the first member of a header that is meant to have one. The
+// rest is what another cache on the way has added (RFC 9111 §5.1).
+func firstMember(h http.Header, name string) string {
+	for _, line := range h.Values(name) {
+		for v := range strings.SplitSeq(line, ",") {
+			if v = strings.Trim(v, " \t"); v != "" {
+				return v
+			}
+		}
 	}
-	if date, err := http.ParseTime(h.Get("Date")); err == nil {
-		now = date
-	}
-	return min(max(0, until.Sub(now)), maxSeconds*time.Second)
+	return ""
 }
 
-// seconds reads a delta-seconds, bare or quoted. What cannot be read is 0: the
+// expires is the TTL that Expires gives. A date that cannot be read, "0" above
+// all, means already expired (RFC 9111 §5.3), and so do two.
+func expires(h http.Header, now time.Time) time.Duration {
+	until, ok := date(h, "Expires", now)
+	if !ok {
+		return 0
+	}
+	return min(max(0, until.Sub(dated(h, now))), maxSeconds*time.Second)
+}
+
+// date reads a header that is one date.
+func date(h http.Header, name string, now time.Time) (t time.Time, ok bool) {
+	lines := h.Values(name)
+	if len(lines) != 1 {
+		return time.Time{}, false
+	}
+	return cache.ParseDate(strings.Trim(lines[0], " \t"), now)
+}
+
+// dated is the time of an answer by its origin's clock, or now if it does not say.
+func dated(h http.Header, now time.Time) time.Time {
+	if t, ok := date(h, "Date", now); ok {
+		return t
+	}
+	return now
+}
+
+// lifetime reads the seconds of a directive. What cannot be read is 0: the
 // answer is taken for stale (RFC 9111 §4.2.1).
-func seconds(s string) time.Duration {
+func lifetime(s string) time.Duration {
+	d, _ := seconds(s)
+	return d
+}
+
+// seconds reads a delta-seconds; numbers that are too large are 2^31 (RFC 9111
+// §1.2.2).
+func seconds(s string) (d time.Duration, ok bool) {
 	n := int64(0)
 	for i := range len(s) {
 		if s[i] < '0' || s[i] > '9' {
-			return 0
+			return 0, false
 		}
 		n = min(n*10+int64(s[i]-'0'), maxSeconds)
 	}
-	return time.Duration(n) * time.Second
+	return time.Duration(n) * time.Second, s != ""
 }
 
 // least is the smaller of a directive's values when it is there twice.
@@ -127,6 +156,10 @@ func cutDirective(s string) (one, rest string) {
 		case !quoted && s[i] == ',':
 			return s[:i], s[i+1:]
 		}
+	}
+	if quoted { // without an end, and a restriction may follow
+		one, rest, _ = strings.Cut(s, ",")
+		return one, strings.ReplaceAll(rest, `"`, "")
 	}
 	return s, ""
 }

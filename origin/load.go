@@ -3,7 +3,6 @@ package origin
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -95,7 +94,7 @@ func (o *Origin) try(ctx context.Context, pick balance.Pick, target string, l *c
 	if !errors.Is(ctx.Err(), context.Canceled) {
 		o.failed.say(ctx, pick.Endpoint.Name, fail.err)
 	}
-	return cache.Loaded{Endpoint: pick.Endpoint.Name}, fail
+	return cache.Loaded{Endpoint: pick.Endpoint.Name, Status: loaded.Status}, fail
 }
 
 // ask makes one request, which is conditional if there is a previous entry; a
@@ -119,7 +118,7 @@ func (o *Origin) ask(ctx context.Context, e balance.Endpoint, target string, l *
 		a.abandon()
 	}()
 
-	loaded := cache.Loaded{Status: a.StatusCode, Endpoint: e.Name, Freshness: freshness(a.Header, time.Now())}
+	loaded := cache.Loaded{Status: a.StatusCode, Endpoint: e.Name, Freshness: freshness(a.Header, time.Now()), Asked: a.conn.asked}
 	switch a.StatusCode {
 	case http.StatusOK:
 		value, err := a.read(o.maxBody)
@@ -142,7 +141,7 @@ func (o *Origin) ask(ctx context.Context, e balance.Endpoint, target string, l *
 		keep = err == nil
 	case http.StatusNotModified:
 		if !conditional {
-			return cache.Loaded{}, refused(e.Name, a.StatusCode)
+			return loaded, refused(e.Name, a.Response)
 		}
 		if a.conn.pending() == noisy {
 			return cache.Loaded{}, broken(ctx, e.Name, errLeftOver)
@@ -154,7 +153,7 @@ func (o *Origin) ask(ctx context.Context, e balance.Endpoint, target string, l *
 		loaded.NotModified, loaded.Tags = true, tags(a.Header)
 		keep = true
 	default:
-		return cache.Loaded{}, refused(e.Name, a.StatusCode)
+		return loaded, refused(e.Name, a.Response)
 	}
 	return loaded, nil
 }
@@ -203,24 +202,6 @@ func entry(h http.Header, value []byte) (*cache.Entry, error) {
 		e.ContentType = "application/octet-stream" // as of a PUT without one
 	}
 	return e, nil
-}
-
-// refused is the failure of an answer with a status that is no answer.
-//
-// An endpoint is blamed for its own failures (5xx), and for parts and
-// comparisons nobody asked for (206, 304). For redirects, 4xx and the like it
-// is not: they depend on the key, and whoever asks for odd keys must not be
-// able to have endpoints ejected; nor would another endpoint answer otherwise.
-func refused(endpoint string, status int) *failure {
-	detail := fmt.Sprintf("endpoint %s answered %d", endpoint, status)
-	switch {
-	case status == http.StatusPartialContent || status == http.StatusNotModified:
-		return &failure{cache.ErrOriginBadAnswer.With(detail + ", which was not asked for"), balance.Failure, true}
-	case status >= 500:
-		return &failure{cache.ErrOriginFailed.With(detail), balance.Failure, true}
-	default:
-		return &failure{cache.ErrOriginFailed.With(detail), balance.Cancelled, false}
-	}
 }
 
 // broken is the failure of an exchange without a whole answer.

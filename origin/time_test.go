@@ -286,3 +286,42 @@ func TestProbes(t *testing.T) {
 		}
 	})
 }
+
+// A load says when the request was sent that was answered, and no other: not
+// when the endpoint was dialled, nor when another one was asked.
+func TestALoadSaysWhenItAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var dials atomic.Int64
+		s := start(t, "/{key}", []string{"http://a.test", "http://b.test"}, neverEject, piped(t, &dials, func(c net.Conn, r *http.Request) bool {
+			time.Sleep(3 * time.Second)
+			if r.Host == "a.test" {
+				fmt.Fprint(c, "HTTP/1.1 503 X\r\nContent-Length: 0\r\n\r\n")
+				return true
+			}
+			fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n")
+			time.Sleep(time.Second)
+			fmt.Fprint(c, "v")
+			return true
+		}), func(_ *balance.Config, o *origin.Options) {
+			dial := o.Dial
+			o.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				time.Sleep(time.Second)
+				return dial(ctx, network, addr)
+			}
+		})
+		began := time.Now()
+		r := s.load(t, "k", nil)
+		r.mustBe(t, "v")
+		if after := r.Asked.Sub(began); r.sent != 2 || after != 5*time.Second || time.Since(began) != 9*time.Second {
+			t.Errorf("sent %d, the last after %v of %v; want 2, 5s of 9s", r.sent, after, time.Since(began))
+		}
+		time.Sleep(time.Second)
+		for r = s.load(t, "k", nil); r.err != nil || r.sent != 1; {
+			r = s.load(t, "k", nil) // it was a's turn
+		}
+		r.mustBe(t, "v")
+		if took := time.Since(r.Asked); took != 4*time.Second { // on a kept connection
+			t.Errorf("asked %v ago", took)
+		}
+	})
+}

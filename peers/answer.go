@@ -106,7 +106,7 @@ func (s *served) fail(err error) {
 	case errors.Is(err, context.DeadlineExceeded):
 		err = outcome(s.ctx, s.req.Op, err)
 	}
-	if code, _ := errorCode(err); code == cache.ErrInternal.Code && !s.reply.cancelled {
+	if code, _, _ := errorCode(err); code == cache.ErrInternal.Code && !s.reply.cancelled {
 		s.in.p.log.Error("peer's call failed", slog.String("peer", s.in.id), slog.Any("error", err))
 	}
 	s.reply.err = err

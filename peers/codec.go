@@ -180,9 +180,10 @@ func appendReply(b []byte, r *reply, now time.Time) []byte {
 	b = appendString(b, r.answer.Node)
 	b = binary.AppendUvarint(b, uint64(max(0, r.answer.Status)))
 	if r.err != nil {
-		code, detail := errorCode(r.err)
+		code, detail, retryAfter := errorCode(r.err)
 		b = appendString(b, string(code))
 		b = appendString(b, detail)
+		b = appendDuration(b, retryAfter)
 	} else if r.answer.Entry != nil {
 		b = appendEntry(b, r.answer.Entry, now)
 	}
@@ -216,7 +217,7 @@ func parseReply(b []byte, maxValue int, now time.Time) (r reply, total int, err 
 	r.answer.Node = d.string()
 	r.answer.Status = d.length(999)
 	if flags&flagError != 0 {
-		r.err = errorOf(cache.Code(d.string()), d.string())
+		r.err = errorOf(cache.Code(d.string()), d.string(), d.duration())
 	} else if flags&flagEntry != 0 {
 		r.answer.Entry, total = d.entry(maxValue, now)
 	}
@@ -255,26 +256,29 @@ var codes = func() map[cache.Code]*cache.Error {
 var safeDetail = regexp.MustCompile(`^[\x20-\x7e]{0,512}$`)
 
 // errorCode is what of an error may leave the node.
-func errorCode(err error) (cache.Code, string) {
+func errorCode(err error) (cache.Code, string, time.Duration) {
 	var e *cache.Error
 	if !errors.As(err, &e) || codes[e.Code] == nil {
-		return cache.ErrInternal.Code, ""
+		return cache.ErrInternal.Code, "", 0
 	}
 	if !safeDetail.MatchString(e.Detail) {
-		return e.Code, ""
+		return e.Code, "", e.RetryAfter
 	}
-	return e.Code, e.Detail
+	return e.Code, e.Detail, e.RetryAfter
 }
 
-func errorOf(code cache.Code, detail string) error {
+func errorOf(code cache.Code, detail string, retryAfter time.Duration) error {
 	e := codes[code]
 	if e == nil {
 		return cache.ErrInternal
 	}
-	if detail == "" || !safeDetail.MatchString(detail) {
+	if !safeDetail.MatchString(detail) {
+		detail = ""
+	}
+	if detail == "" && retryAfter == 0 {
 		return e
 	}
-	return e.With(detail)
+	return e.With(detail).Saying(e.Verdict, retryAfter)
 }
 
 func appendDuration(b []byte, t time.Duration) []byte {

@@ -128,6 +128,7 @@ func TestRepliesCrossUnchanged(t *testing.T) {
 		{answer: cache.Answer{Created: true, Node: "n"}},
 		{notOwner: true},
 		{cancelled: true, err: cache.ErrInternal},
+		{err: cache.ErrOriginFailed.With("endpoint a answered 429").Saying(cache.OriginDown, 30*time.Second), answer: cache.Answer{Status: 429}},
 		{err: cache.ErrOverloaded.With("too many loads"), answer: cache.Answer{Kind: cache.KindRefused}, counted: true},
 		{copy: &cache.Copy{Node: "n", Role: "primary", State: "stale", Age: 1.5, TTL: -2, Forever: true, Version: "1.2.3"}},
 		{copy: &cache.Copy{Role: "negative", LastLoad: load}},
@@ -145,20 +146,22 @@ func TestOnlySafeErrorsLeaveANode(t *testing.T) {
 		err    error
 		code   cache.Code
 		detail string
+		later  time.Duration
 	}{
-		{cache.ErrOverloaded.With("d").Because(errors.New("secret")), "overloaded", "d"},
-		{cache.ErrOriginFailed.With("a\nb"), "origin-failed", ""},
-		{errors.New("secret"), "internal", ""},
-		{cache.ErrActHere, "internal", ""},
+		{cache.ErrOverloaded.With("d").Because(errors.New("secret")), "overloaded", "d", 0},
+		{cache.ErrOriginFailed.With("a\nb"), "origin-failed", "", 0},
+		{cache.ErrOriginFailed.With("d").Saying(cache.OriginRefuses, time.Second), "origin-failed", "d", time.Second},
+		{errors.New("secret"), "internal", "", 0},
+		{cache.ErrActHere, "internal", "", 0},
 	} {
-		if code, detail := errorCode(test.err); code != test.code || detail != test.detail {
-			t.Errorf("%v: %q, %q", test.err, code, detail)
+		if code, detail, later := errorCode(test.err); code != test.code || detail != test.detail || later != test.later {
+			t.Errorf("%v: %q, %q, %v", test.err, code, detail, later)
 		}
 	}
-	if err := errorOf("made-up", "x"); !errors.Is(err, cache.ErrInternal) {
+	if err := errorOf("made-up", "x", time.Second); !errors.Is(err, cache.ErrInternal) {
 		t.Error(err)
 	}
-	if err := errorOf("overloaded", "a\nb"); err != error(cache.ErrOverloaded) {
+	if err := errorOf("overloaded", "a\nb", 0); err != error(cache.ErrOverloaded) {
 		t.Error(err)
 	}
 }
