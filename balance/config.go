@@ -14,8 +14,9 @@ type Config struct {
 	// Lease is how long an assignment over HTTP, or in the shared state of
 	// least_in_flight, may stay unfinished unless it is renewed.
 	Lease time.Duration `mapstructure:"lease"`
-	// MaxEjected is the share of the eligible endpoints that health may take
-	// out at once.
+	// MaxEjected is the share of the eligible endpoints, by their number and
+	// rounded up, that health may take out at once. Default: 1, all. 0: none.
+	// While none is healthy, all eligible ones are picked, whatever it is.
 	MaxEjected float64 `mapstructure:"max_ejected"`
 	// SlowStart is how long an endpoint that comes (back) takes to get its
 	// whole share; 0: none. It never applies when the process starts.
@@ -50,7 +51,7 @@ type EndpointConfig struct {
 // DefaultConfig holds the documented defaults.
 func DefaultConfig() Config {
 	return Config{
-		Policy: "smooth_weighted", State: "local", Lease: 30 * time.Second, MaxEjected: 0.5, KeepCount: 24 * time.Hour,
+		Policy: "smooth_weighted", State: "local", Lease: 30 * time.Second, MaxEjected: 1, KeepCount: 24 * time.Hour,
 		Health: HealthConfig{MaxFails: 3, FailTimeout: 10 * time.Second, ProbeInterval: 5 * time.Second},
 	}
 }

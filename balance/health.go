@@ -15,7 +15,12 @@ type health struct {
 	fails      int // requests in a row that failed
 	probeFails int // probes in a row that failed
 
-	ejected   bool
+	// failing says that max_fails was reached, and that nothing has shown since
+	// that the endpoint is well. Such an endpoint is ejected, unless max_ejected
+	// keeps it or none is healthy.
+	failing   bool
+	since     time.Time     // when that began
+	kept      bool          // max_ejected keeps it; rebuildLocked decides
 	until     time.Time     // when the present ejection ends
 	lasted    time.Duration // how long it was meant to last
 	returned  time.Time     // when the last one was over
@@ -29,12 +34,12 @@ type health struct {
 // is on trial and another pick was first.
 func (p *Pool) claim(m *member) (epoch uint64, trial, ok bool) {
 	p.mu.Lock()
-	if m.trialOut {
+	trial = m.failing && !m.kept
+	if trial && m.trialOut {
 		p.mu.Unlock()
 		return 0, false, false
 	}
 	var n note
-	trial = m.ejected
 	if trial {
 		m.trialOut = true
 		n = p.rebuildLocked(time.Now())
@@ -66,22 +71,35 @@ func (p *Pool) observe(m *member, epoch uint64, trial bool, o Outcome) {
 		m.trialOut = false
 	}
 	var n note
+	ejected := "" // why
 	switch {
-	case o == Success && m.ejected:
+	case o == Success && m.failing:
 		n = p.restoreLocked(m, now)
 	case o == Success:
 		m.fails = 0
 		m.suspect.Store(m.probeFails > 0)
-	case o == Failure && m.ejected && !now.Before(m.until):
-		n = p.ejectLocked(m, now, "failed its trial")
-	case o == Failure && !m.ejected:
+	case o == Failure && trial && m.failing && !now.Before(m.until):
+		ejected = "failed its trial"
+	case o == Failure && !m.failing:
 		m.fails++
 		m.suspect.Store(true)
 		if p.tooMany(m.fails) {
-			n = p.ejectLocked(m, now, "requests failed")
+			ejected = "requests failed"
 		}
 	}
+	p.concludeLocked(m, ejected, n, now)
+}
+
+// concludeLocked ejects m if there is a reason, makes the set anew, gives the
+// lock back, and only then logs.
+func (p *Pool) concludeLocked(m *member, ejected string, n note, now time.Time) {
+	if ejected != "" {
+		p.ejectLocked(m, now)
+	}
 	panics := p.rebuildLocked(now)
+	if ejected != "" {
+		n = p.ejectedNoteLocked(m, ejected, now)
+	}
 	p.mu.Unlock()
 	n.log(p.log)
 	panics.log(p.log)
@@ -93,28 +111,24 @@ func (p *Pool) observeProbe(m *member, good bool) {
 	now := time.Now()
 	p.mu.Lock()
 	var n note
+	ejected := "" // why
 	switch {
 	case m.candidate:
 		n = p.considerLocked(m, good, now)
 	case good:
 		m.probeFails = 0
-		m.suspect.Store(m.ejected || m.fails > 0)
-		if m.ejected && !now.Before(m.until) {
+		m.suspect.Store(m.failing || m.fails > 0)
+		if m.failing && !now.Before(m.until) {
 			n = p.restoreLocked(m, now)
 		}
-	case m.ejected && !now.Before(m.until):
-		n = p.ejectLocked(m, now, "probe failed")
-	case !m.ejected:
+	case !m.failing:
 		m.probeFails++
 		m.suspect.Store(true)
 		if p.tooMany(m.probeFails) {
-			n = p.ejectLocked(m, now, "probes failed")
+			ejected = "probes failed"
 		}
 	}
-	panics := p.rebuildLocked(now)
-	p.mu.Unlock()
-	n.log(p.log)
-	panics.log(p.log)
+	p.concludeLocked(m, ejected, n, now)
 }
 
 // considerLocked admits a candidate after enough good probes in a row.
@@ -138,29 +152,46 @@ func (p *Pool) tooMany(fails int) bool {
 	return limit > 0 && fails >= limit
 }
 
-// ejectLocked takes m out. A relapse before m has been back for as long as it
-// was out doubles the time, up to 32 times fail_timeout; a random fifth is
-// added or taken off, so that nodes do not try again all at once.
-func (p *Pool) ejectLocked(m *member, now time.Time, why string) note {
+// ejectLocked takes m out. A failed trial, and a relapse before m has been back
+// for as long as it was out, double the time, up to 32 times fail_timeout; a
+// random fifth is added or taken off, so that nodes do not try again all at
+// once. Nothing else makes an ejection longer: failures while no endpoint is
+// healthy, or while max_ejected keeps m, say only that it has not recovered, and
+// a probe costs no request.
+func (p *Pool) ejectLocked(m *member, now time.Time) {
 	switch {
-	case m.lasted == 0 || !m.ejected && now.Sub(m.returned) >= m.lasted:
+	case m.lasted == 0 || !m.failing && now.Sub(m.returned) >= m.lasted:
 		m.doublings = 0
 	case m.doublings < maxDoublings:
 		m.doublings++
 	}
 	d := p.cfg.Health.FailTimeout << m.doublings
 	d += time.Duration((rand.Float64()*0.4 - 0.2) * float64(d))
-	m.ejected, m.trialOut = true, false
+	if !m.failing {
+		m.failing, m.since = true, now
+	}
+	m.trialOut = false
 	m.ramp = time.Time{}
 	m.lasted, m.until = d, now.Add(d)
 	m.fails, m.probeFails = 0, 0
 	m.suspect.Store(true)
 	m.epoch.Add(1)
-	return note{slog.LevelWarn, "endpoint ejected", []any{"pool", p.cfg.Name, "endpoint", m.endpoint.Name, "reason", why, "for", d.Round(time.Millisecond)}}
+}
+
+// ejectedNoteLocked says what became of m when it was to be ejected.
+func (p *Pool) ejectedNoteLocked(m *member, why string, now time.Time) note {
+	args := []any{"pool", p.cfg.Name, "endpoint", m.endpoint.Name, "reason", why}
+	switch {
+	case p.set.Load().panic:
+		return note{slog.LevelWarn, "endpoint fails, but is picked: none is healthy", args}
+	case m.kept:
+		return note{slog.LevelWarn, "endpoint fails, but is kept by max_ejected", args}
+	}
+	return note{slog.LevelWarn, "endpoint ejected", append(args, "for", m.until.Sub(now).Round(time.Millisecond))}
 }
 
 func (p *Pool) restoreLocked(m *member, now time.Time) note {
-	m.ejected, m.trialOut = false, false
+	m.failing, m.trialOut = false, false
 	m.returned = now
 	if p.cfg.SlowStart > 0 {
 		m.ramp = now

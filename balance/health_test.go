@@ -120,64 +120,6 @@ func TestRelapsesDoubleTheEjection(t *testing.T) {
 	})
 }
 
-func TestMaxEjected(t *testing.T) {
-	for _, tt := range []struct {
-		share   float64
-		n, bad  int
-		panics  bool
-		pickBad bool
-	}{
-		{0.5, 1, 1, true, true}, // a pool's only endpoint is never out
-		{1, 1, 1, true, true},
-		{0.5, 2, 1, false, false},
-		{0.5, 2, 2, true, true},
-		{0.5, 3, 1, false, false},
-		{0.5, 3, 2, true, true},
-		{1, 3, 2, false, false},
-		{1, 3, 3, true, true},
-		{0, 3, 1, true, true},
-		{0.29, 100, 29, false, false}, // 0.29 × 100 is less than 29 in floating point
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			cfg := config("round_robin", make([]int, tt.n)...)
-			for i := range cfg.Endpoints {
-				cfg.Endpoints[i].Weight, cfg.Endpoints[i].URL = 1, "http://test"
-				cfg.Endpoints[i].Name = "e" + strings.Repeat("x", i/26) + string(rune('a'+i%26))
-			}
-			cfg.MaxEjected = tt.share
-			p := newPool(t, cfg)
-			bad := map[string]bool{}
-			for _, e := range cfg.Endpoints[:tt.bad] {
-				bad[e.Name] = true
-			}
-			for range 4 * tt.n {
-				got := pick(t, p)
-				if bad[got.Endpoint.Name] {
-					got.Done(balance.Failure)
-				} else {
-					got.Done(balance.Success)
-				}
-			}
-			before := p.Status().Panics
-			if st := p.Status(); st.Panic != tt.panics || st.Panic && before == 0 {
-				t.Errorf("share %v, %d of %d bad: panic %v (%d picks), want %v", tt.share, tt.bad, tt.n, st.Panic, st.Panics, tt.panics)
-			}
-			picked := false
-			for range tt.n {
-				got := pick(t, p)
-				picked = picked || bad[got.Endpoint.Name]
-				got.Done(balance.Cancelled)
-			}
-			if picked != tt.pickBad {
-				t.Errorf("share %v, %d of %d bad: a bad one picked: %v, want %v", tt.share, tt.bad, tt.n, picked, tt.pickBad)
-			}
-			if got := p.Status().Panics - before; tt.panics && got != int64(tt.n) {
-				t.Errorf("%d panic picks counted, want %d", got, tt.n)
-			}
-		})
-	}
-}
-
 func TestPanicNeverPicksTheIneligible(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPool(t, config("smooth_weighted", 1, 1, 0, 1))

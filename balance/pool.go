@@ -26,6 +26,9 @@ type Options struct {
 	// "host" (any port), "host:port", "*.domain", each also as
 	// "https://host". Where the configured endpoints are is allowed as well.
 	AllowedHosts []string
+	// ProbeFailing probes only endpoints that are failing, once the time of their
+	// ejection is over. Default: all are probed.
+	ProbeFailing bool
 	Log          *slog.Logger // nil: discarded
 }
 
@@ -36,6 +39,8 @@ type Pool struct {
 	releases bool // the policy wants to know when a choice is over
 	log      *slog.Logger
 	allowed  []string
+	// probeFailing: endpoints that are not failing are not probed.
+	probeFailing bool
 
 	// set is what may be picked now. It is swapped whole, so that a pick takes
 	// no lock but its policy's.
@@ -76,7 +81,7 @@ func Open(cfg Config, o Options) (*Pool, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	p := &Pool{cfg: cfg, log: o.Log, allowed: o.AllowedHosts, departed: map[string]departed{}}
+	p := &Pool{cfg: cfg, log: o.Log, allowed: o.AllowedHosts, probeFailing: o.ProbeFailing, departed: map[string]departed{}}
 	p.assignments.begun = time.Now()
 	for _, e := range cfg.Endpoints {
 		p.members = append(p.members, &member{

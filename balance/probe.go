@@ -79,9 +79,13 @@ func (p *Pool) probe(ctx context.Context, m *member, ask Prober) {
 		}
 		p.mu.Lock()
 		removed := m.removed
+		due := !p.probeFailing || m.failing && !time.Now().Before(m.until)
 		p.mu.Unlock()
 		if removed {
 			return
+		}
+		if !due {
+			continue
 		}
 		one, cancel := context.WithTimeout(ctx, interval)
 		err := ask(one, url)

@@ -3,6 +3,8 @@ package balance
 import (
 	"context"
 	"log/slog"
+	"math"
+	"slices"
 	"time"
 )
 
@@ -80,17 +82,8 @@ func (p *Pool) rebuild() *set {
 // rebuildLocked makes the set from the members. What it returns is to be
 // logged after the lock is given back.
 func (p *Pool) rebuildLocked(now time.Time) note {
-	s := &set{generation: p.generation}
-	eligible, ejected := 0, 0
-	for _, m := range p.members {
-		if m.pickable() {
-			eligible++
-			if m.ejected {
-				ejected++
-			}
-		}
-	}
-	s.panic = ejected > maxEjected(p.cfg.MaxEjected, eligible)
+	eligible, failing := p.keepLocked()
+	s := &set{generation: p.generation, panic: failing > 0 && failing == eligible}
 	var entering []*member
 	for i, m := range p.members {
 		if !p.seatLocked(m, s, now) {
@@ -113,9 +106,29 @@ func (p *Pool) rebuildLocked(now time.Time) note {
 		return note{}
 	}
 	if s.panic {
-		return note{slog.LevelWarn, "pool panics: too many endpoints are unhealthy, picking among all", []any{"pool", p.cfg.Name, "ejected", ejected, "eligible", eligible}}
+		return note{slog.LevelWarn, "pool panics: no endpoint is healthy, picking among all that are eligible", []any{"pool", p.cfg.Name, "eligible", eligible}}
 	}
 	return note{slog.LevelInfo, "pool no longer panics", []any{"pool", p.cfg.Name}}
+}
+
+// keepLocked counts the eligible members and the failing ones among them, and
+// decides which of these max_ejected keeps: those that began to fail last.
+func (p *Pool) keepLocked() (eligible, failing int) {
+	var bad []*member
+	for _, m := range p.members {
+		m.kept = false
+		if m.pickable() {
+			eligible++
+			if m.failing {
+				bad = append(bad, m)
+			}
+		}
+	}
+	slices.SortStableFunc(bad, func(a, b *member) int { return a.since.Compare(b.since) })
+	for i := maxEjected(p.cfg.MaxEjected, eligible); i < len(bad); i++ {
+		bad[i].kept = true
+	}
+	return eligible, len(bad)
 }
 
 // seatLocked says whether m has a seat in s, and notes in s what that depends on.
@@ -123,7 +136,7 @@ func (p *Pool) seatLocked(m *member, s *set, now time.Time) bool {
 	if !m.pickable() {
 		return false
 	}
-	if m.ejected && !s.panic {
+	if m.failing && !m.kept && !s.panic {
 		switch {
 		case now.Before(m.until):
 			s.changeAt(m.until)
@@ -150,11 +163,11 @@ func (s *set) changeAt(t time.Time) {
 	}
 }
 
-// maxEjected is how many of n eligible endpoints may be out: the share,
-// rounded down, and never all of them. The small addend undoes the rounding of
-// shares such as 0.29 × 100.
+// maxEjected is how many of n eligible endpoints, whatever they weigh, may be
+// out: the share, rounded up. What is taken off undoes the rounding of shares
+// such as 0.07 × 100.
 func maxEjected(share float64, n int) int {
-	return max(0, min(int(share*float64(n)+1e-9), n-1))
+	return int(math.Ceil(share*float64(n) - 1e-9))
 }
 
 // note is a log line that waits until no lock is held.

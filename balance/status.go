@@ -13,7 +13,7 @@ type PoolStatus struct {
 	State  string `json:"state"` // local or redis
 	// Degraded: the shared state cannot be reached, and this process chooses alone.
 	Degraded bool `json:"degraded"`
-	// Panic: so many endpoints are unhealthy that all eligible ones are picked.
+	// Panic: no eligible endpoint is healthy, so all of them are picked.
 	Panic  bool  `json:"panic"`
 	Panics int64 `json:"panics"` // picks made so
 	// Outages counts how often the pool became degraded, LocalPicks the picks
@@ -31,7 +31,7 @@ type EndpointStatus struct {
 	CurrentWeight int64  `json:"current_weight"`
 	Eligible      bool   `json:"eligible"`
 	Healthy       bool   `json:"healthy"`
-	Reason        string `json:"reason"` // why not eligible or not healthy
+	Reason        string `json:"reason"` // why not eligible or not healthy, and what follows
 	// Assigned counts assignments, InFlight the unfinished ones: those of all
 	// processes where the state is shared. What least_assigned shares is the
 	// count that it chooses by, for which an endpoint that came late starts
@@ -70,7 +70,7 @@ func (p *Pool) Status() PoolStatus {
 	for _, m := range p.members {
 		e := EndpointStatus{
 			Name: m.endpoint.Name, URL: m.endpoint.URL, Weight: m.weight, CurrentWeight: m.current.Load(),
-			Eligible: m.pickable(), Healthy: !m.ejected, Reason: p.reasonLocked(m, now),
+			Eligible: m.pickable(), Healthy: !m.failing, Reason: p.reasonLocked(m, now),
 			Picks: m.assigned.Load(), Unfinished: m.inFlight.Load(),
 		}
 		e.Assigned, e.InFlight = e.Picks, e.Unfinished
@@ -95,10 +95,14 @@ func (p *Pool) reasonLocked(m *member, now time.Time) string {
 		return m.barred
 	case m.candidate:
 		return fmt.Sprintf("a candidate: %d of %d good probes", m.good, goodProbes)
-	case !m.ejected && !m.ramp.IsZero() && now.Sub(m.ramp) < p.cfg.SlowStart:
+	case !m.failing && !m.ramp.IsZero() && now.Sub(m.ramp) < p.cfg.SlowStart:
 		return fmt.Sprintf("slow start: %d %% of its share", 100*now.Sub(m.ramp)/p.cfg.SlowStart)
-	case !m.ejected:
+	case !m.failing:
 		return ""
+	case p.set.Load().panic:
+		return "failing, but picked: no endpoint is healthy"
+	case m.kept:
+		return fmt.Sprintf("failing, but kept: max_ejected (%.4g %%) lets no more endpoints be ejected", 100*p.cfg.MaxEjected)
 	case now.Before(m.until):
 		return "ejected for another " + m.until.Sub(now).Round(time.Millisecond).String()
 	case p.cfg.Health.Probe != "":

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -42,7 +43,8 @@ type Config struct {
 	PerTryTimeout time.Duration
 	// SilenceTimeout ends such a try earlier if its node has answered nothing at
 	// all for so long, neither this call nor another: it hangs, or is gone
-	// without a word. Default: 500 ms.
+	// without a word. A write waits on, but counts against the node then, so that
+	// others go elsewhere. Default: 500 ms.
 	SilenceTimeout time.Duration
 	// MaxTries is how many nodes are asked at most. Default: every node once.
 	// When none of them answers a read, one that was given up for its silence
@@ -91,7 +93,13 @@ type node struct {
 	// heard is when the node last began to answer, in nanoseconds since the
 	// client's epoch.
 	heard atomic.Int64
+
+	mu     sync.Mutex // guards asking
+	asking *question  // under way; nil: none
 }
+
+// url is where the node's routes begin.
+func (n *node) url() string { return n.scheme + "://" + n.host + n.prefix }
 
 // Counters are what a Client did since it was made.
 type Counters struct {
@@ -148,6 +156,9 @@ func New(cfg Config) (*Client, error) {
 	pool.Name, pool.Policy = "nodes", cfg.Policy
 	// An entry node that is out costs one retry; it may as well be tried soon.
 	pool.Health.FailTimeout = time.Second
+	// No call finds out whether it is back: a write on a node that hangs would
+	// wait to its end.
+	pool.Health.Probe, pool.Health.ProbeInterval = readyPath, time.Second
 	for i, raw := range cfg.Nodes {
 		n, err := parseNode(raw)
 		if err != nil {
@@ -160,10 +171,10 @@ func New(cfg Config) (*Client, error) {
 		}
 		n.name = "node-" + strconv.Itoa(i+1)
 		c.nodes = append(c.nodes, n)
-		pool.Endpoints = append(pool.Endpoints, balance.EndpointConfig{Name: n.name, URL: n.scheme + "://" + n.host, Weight: 1})
+		pool.Endpoints = append(pool.Endpoints, balance.EndpointConfig{Name: n.name, URL: n.url(), Weight: 1})
 	}
 	var err error
-	if c.pool, err = balance.New(pool, cfg.Log); err != nil {
+	if c.pool, err = balance.Open(pool, balance.Options{Log: cfg.Log, ProbeFailing: true}); err != nil {
 		return nil, fmt.Errorf("choose entry nodes: %w", err)
 	}
 	if err := c.pool.Rotate(context.Background(), firstTurn()); err != nil {
@@ -181,13 +192,15 @@ func New(cfg Config) (*Client, error) {
 		// HTTP/2 is never asked for: many calls would share one connection.
 		TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
 	}
+	c.pool.StartProbes(c.probe)
 	return c, nil
 }
 
-// Close closes idle connections. Calls under way go on to their end.
+// Close ends the probes of nodes that fail, and closes idle connections. Calls
+// under way go on to their end.
 func (c *Client) Close() {
-	c.transport.CloseIdleConnections()
 	c.pool.Close()
+	c.transport.CloseIdleConnections()
 }
 
 // Counters copies out what the client did so far.

@@ -69,7 +69,9 @@ func (c *Client) do(ctx context.Context, call *call) (reply, error) {
 		var pick balance.Pick
 		switch {
 		case len(asked) < limit:
-			n, pick = c.choose(ctx, asked)
+			// An unhealthy node is better than none, but no better than one that has
+			// enough to do.
+			n, pick = c.choose(ctx, asked, !overloaded)
 		case len(asked) == limit && silent != nil:
 			n = silent // the others were no better: what is left of the time is its
 		}
@@ -80,11 +82,19 @@ func (c *Client) do(ctx context.Context, call *call) (reply, error) {
 		if len(asked) > 1 {
 			c.retries.Add(1)
 		}
-		patience := patience{until: deadline}
+		patience := patience{until: deadline, silence: c.cfg.SilenceTimeout}
 		if call.repeat == repeatRead && len(asked) < limit {
-			patience.silence = c.cfg.SilenceTimeout
 			if d := time.Now().Add(c.cfg.PerTryTimeout); d.Before(deadline) {
 				patience.until = d
+			}
+		} else {
+			// This try waits to its end, but other calls need not find out the same.
+			patience.verify = func() bool {
+				if c.answers(n) {
+					return true
+				}
+				pick.Done(balance.Failure)
+				return false
 			}
 		}
 		r, err := c.try(ctx, n, call, patience)
@@ -129,8 +139,9 @@ func (c *Client) do(ctx context.Context, call *call) (reply, error) {
 	return reply{}, fmt.Errorf("%s: %w", call.op, &unavailableError{errors.Join(failed...)})
 }
 
-// choose picks an entry node that was not asked yet.
-func (c *Client) choose(ctx context.Context, asked []string) (*node, balance.Pick) {
+// choose picks an entry node that was not asked yet: a healthy one, or, if there
+// is none and the caller agrees, an unhealthy one.
+func (c *Client) choose(ctx context.Context, asked []string, unhealthy bool) (*node, balance.Pick) {
 	for range 2 * len(c.nodes) {
 		var pick balance.Pick
 		var err error
@@ -146,6 +157,9 @@ func (c *Client) choose(ctx context.Context, asked []string) (*node, balance.Pic
 			return n, pick
 		}
 		pick.Done(balance.Cancelled)
+	}
+	if !unhealthy {
+		return nil, balance.Pick{}
 	}
 	// The pool holds back the others as unhealthy, but one of them may answer
 	// again, and those it prefers have failed just now.

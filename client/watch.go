@@ -11,6 +11,9 @@ import (
 type patience struct {
 	until   time.Time
 	silence time.Duration // longest time without any answer of the node; 0: any
+	// verify is asked at the end of the silence whether to go on watching. The try
+	// goes on in any case; nil: it ends.
+	verify func() bool
 }
 
 // errSilent is a time-out like the one at a try's end.
@@ -25,8 +28,9 @@ type watch struct {
 	begun    time.Duration // since epoch
 	cancel   context.CancelCauseFunc
 
-	mu    sync.Mutex // guards timer, which check may want before start has set it
+	mu    sync.Mutex // guards timer, which check may want before start has set it, and ended
 	timer *time.Timer
+	ended bool
 }
 
 func (w *watch) start() {
@@ -53,11 +57,12 @@ func (w *watch) quiet() time.Duration {
 func (w *watch) check() {
 	switch d := w.next(); {
 	case d > 0:
-		// A try that has ended meanwhile gets one more check, which ends
-		// nothing.
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.timer.Reset(d)
+		w.again()
+	case time.Now().Before(w.patience.until) && w.patience.verify != nil:
+		if !w.patience.verify() {
+			w.patience.silence = 0
+		}
+		w.again()
 	case time.Now().Before(w.patience.until):
 		w.cancel(errSilent)
 	default:
@@ -65,8 +70,19 @@ func (w *watch) check() {
 	}
 }
 
+// again has check called at the next time that matters, unless the try has
+// ended.
+func (w *watch) again() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.ended {
+		w.timer.Reset(max(0, w.next()))
+	}
+}
+
 func (w *watch) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.ended = true
 	w.timer.Stop()
 }

@@ -1,0 +1,342 @@
+package balance_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kring/balance"
+)
+
+// everyPlace runs a case for each policy in this process, on virtual time, and
+// for each that can be shared on Redis.
+func everyPlace(t *testing.T, f func(t *testing.T, policy string, b backend)) {
+	everyPolicy(t, func(t *testing.T, policy string) {
+		if policy == "least_assigned" || policy == "least_in_flight" {
+			everyBackend(t, func(t *testing.T, b backend) { f(t, policy, b) })
+			return
+		}
+		synctest.Test(t, func(t *testing.T) { f(t, policy, backend{open: newPool}) })
+	})
+}
+
+// failOnly makes requests to these endpoints fail, and all others succeed,
+// until each of them is found to be failing.
+func failOnly(t *testing.T, p *balance.Pool, names string) {
+	t.Helper()
+	for range 200 {
+		left := false
+		for _, name := range names {
+			left = left || healthy(t, p, string(name))
+		}
+		if !left {
+			return
+		}
+		got := pick(t, p)
+		if strings.Contains(names, got.Endpoint.Name) {
+			got.Done(balance.Failure)
+		} else {
+			got.Done(balance.Success)
+		}
+	}
+	t.Fatalf("after 200 picks one of %s is still healthy: %+v", names, p.Status().Endpoints)
+}
+
+// succeedOn lets the next request to this endpoint succeed; nothing is learned
+// from those before it.
+func succeedOn(t *testing.T, p *balance.Pool, name string) {
+	t.Helper()
+	for range 100 {
+		got := pick(t, p)
+		if got.Endpoint.Name == name {
+			got.Done(balance.Success)
+			return
+		}
+		got.Done(balance.Cancelled)
+	}
+	t.Fatalf("endpoint %s is not among 100 picks: %s", name, reasons(p))
+}
+
+// picked is the endpoints, in the order of their names, that n picks go to from
+// which nothing is learned.
+func picked(t *testing.T, p *balance.Pool, n int) string {
+	t.Helper()
+	seen := map[string]bool{}
+	for range n {
+		got := pick(t, p)
+		seen[got.Endpoint.Name] = true
+		got.Done(balance.Cancelled)
+	}
+	all := ""
+	for _, e := range p.Status().Endpoints {
+		if seen[e.Name] {
+			all += e.Name
+		}
+	}
+	return all
+}
+
+// reasons is what the pool says of its endpoints, one word of each.
+func reasons(p *balance.Pool) string {
+	words := map[string]string{
+		"": "well", "ejected for another": "out", "ejected until a trial": "trial", "ejected until a probe": "probe",
+		"failing, but kept: max_ejected": "kept", "failing, but picked: no endpoint is healthy": "panic",
+	}
+	var all []string
+	for _, e := range p.Status().Endpoints {
+		word := "?" + e.Reason
+		for start, w := range words {
+			if e.Reason == "" && start == "" || start != "" && strings.HasPrefix(e.Reason, start) {
+				word = w
+			}
+		}
+		all = append(all, e.Name+":"+word)
+	}
+	return strings.Join(all, " ")
+}
+
+func TestWhileOneEndpointIsHealthyOnlyHealthyOnesArePicked(t *testing.T) {
+	everyPlace(t, func(t *testing.T, policy string, b backend) {
+		for _, weights := range [][]int{{1, 1, 1}, {5, 3, 1}} { // the share is of the endpoints' number
+			p := b.open(t, config(policy, weights...))
+			failOnly(t, p, "ab")
+			if got := picked(t, p, 30); got != "c" {
+				t.Errorf("weights %v: %s are picked with only c healthy", weights, got)
+			}
+			if st := p.Status(); st.Panic || st.Panics != 0 || reasons(p) != "a:out b:out c:well" {
+				t.Errorf("weights %v: panic %v, %d panic picks, %s", weights, st.Panic, st.Panics, reasons(p))
+			}
+			failOnly(t, p, "c")
+			if got := picked(t, p, 60); got != "abc" {
+				t.Errorf("weights %v: only %s are picked with none healthy", weights, got)
+			}
+			if st := p.Status(); !st.Panic || st.Panics != 60 || reasons(p) != "a:panic b:panic c:panic" {
+				t.Errorf("weights %v: panic %v, %d panic picks, %s", weights, st.Panic, st.Panics, reasons(p))
+			}
+			succeedOn(t, p, "b")
+			if p.Status().Panic || picked(t, p, 30) != "b" || reasons(p) != "a:out b:well c:out" {
+				t.Errorf("weights %v: with b well again %s are picked: %s", weights, picked(t, p, 30), reasons(p))
+			}
+		}
+	})
+}
+
+// What fails while there is no choice is not a relapse: the endpoints are tried
+// again when their first ejection is over, however long the panic was.
+func TestPanicMakesNoEjectionLonger(t *testing.T) {
+	everyPolicy(t, func(t *testing.T, policy string) {
+		synctest.Test(t, func(t *testing.T) {
+			p := newPool(t, config(policy, 1, 1, 1))
+			for range 600 { // ten minutes
+				fail(t, p, 3)
+				time.Sleep(time.Second)
+			}
+			succeedOn(t, p, "c")
+			seen := ""
+			for range 6 {
+				got := pick(t, p)
+				seen += got.Endpoint.Name
+				got.Done(balance.Success)
+			}
+			if !strings.Contains(seen, "a") || !strings.Contains(seen, "b") {
+				t.Errorf("picks %s after an outage of all, want a trial of a and b at once", seen)
+			}
+		})
+	})
+}
+
+func TestMaxEjectedIsRoundedUpAndKeepsTheOthers(t *testing.T) {
+	for _, tt := range []struct {
+		share  float64
+		n, bad int
+		kept   int
+		panics bool
+	}{
+		{1, 1, 1, 0, true}, // a pool's only endpoint goes on being picked
+		{0.5, 1, 1, 0, true},
+		{1, 3, 2, 0, false},
+		{1, 3, 3, 0, true},
+		{0.33, 3, 1, 0, false}, // one, not none
+		{0.33, 3, 2, 1, false},
+		{0.33, 3, 3, 2, true},
+		{0.01, 3, 1, 0, false},
+		{0.5, 3, 2, 0, false}, // two
+		{0.5, 2, 2, 1, true},
+		{0, 3, 1, 1, false}, // none
+		{0, 3, 3, 3, true},
+		{0.29, 100, 30, 1, false}, // 0.29 × 100 is less than 29 in floating point
+		{0.07, 100, 8, 1, false},  // and 0.07 × 100 more than 7
+	} {
+		t.Run(fmt.Sprintf("%v of %d, %d bad", tt.share, tt.n, tt.bad), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cfg := config("round_robin")
+				for i := range tt.n {
+					cfg.Endpoints = append(cfg.Endpoints, balance.EndpointConfig{Name: fmt.Sprintf("e%03d", i), URL: "http://test", Weight: 1})
+				}
+				cfg.MaxEjected = tt.share
+				p := newPool(t, cfg)
+				bad := map[string]bool{}
+				for _, e := range cfg.Endpoints[:tt.bad] {
+					bad[e.Name] = true
+				}
+				for range 4 * tt.n {
+					got := pick(t, p)
+					if bad[got.Endpoint.Name] {
+						got.Done(balance.Failure)
+					} else {
+						got.Done(balance.Success)
+					}
+				}
+				before := p.Status()
+				kept, failing := 0, 0
+				for _, e := range before.Endpoints {
+					if strings.HasPrefix(e.Reason, "failing, but kept: max_ejected") {
+						kept++
+					}
+					if !e.Healthy {
+						failing++
+					}
+				}
+				wantKept, wantPicked := tt.kept, tt.n-tt.bad+tt.kept
+				if tt.panics {
+					wantKept, wantPicked = 0, tt.n // none is kept for another reason than the panic
+				}
+				if before.Panic != tt.panics || kept != wantKept || failing != tt.bad {
+					t.Errorf("panic %v, %d kept, %d failing; want %v, %d, %d", before.Panic, kept, failing, tt.panics, wantKept, tt.bad)
+				}
+				seen := map[string]bool{}
+				for range 2 * tt.n {
+					got := pick(t, p)
+					seen[got.Endpoint.Name] = true
+					got.Done(balance.Cancelled)
+				}
+				if len(seen) != wantPicked {
+					t.Errorf("%d endpoints are picked, want %d", len(seen), wantPicked)
+				}
+				if n := p.Status().Panics - before.Panics; tt.panics != (n == int64(2*tt.n)) || !tt.panics && n != 0 {
+					t.Errorf("%d of %d picks are counted as made in panic", n, 2*tt.n)
+				}
+			})
+		})
+	}
+}
+
+// The endpoints that began to fail first are out; when one of them recovers,
+// another takes its place.
+func TestAnEndpointThatRecoversMakesRoomForAFailingOne(t *testing.T) {
+	everyPolicy(t, func(t *testing.T, policy string) {
+		synctest.Test(t, func(t *testing.T) {
+			cfg := config(policy, 1, 1, 1, 1)
+			cfg.MaxEjected = 0.25
+			p := newPool(t, cfg)
+			failOnly(t, p, "b")
+			time.Sleep(time.Second)
+			failOnly(t, p, "a")
+			if got := reasons(p); got != "a:kept b:out c:well d:well" || picked(t, p, 40) != "acd" {
+				t.Fatalf("%s, and %s are picked", got, picked(t, p, 40))
+			}
+			time.Sleep(longestEjection)
+			succeedOn(t, p, "b")
+			if got := reasons(p); got != "a:trial b:well c:well d:well" {
+				t.Errorf("%s after b's recovery, want a in its place", got)
+			}
+		})
+	})
+}
+
+// The members change while some are ejected: what max_ejected allows changes
+// with them, and so does whether anybody is healthy.
+func TestMembersChangeWhileOthersAreEjected(t *testing.T) {
+	everyPlace(t, func(t *testing.T, policy string, b backend) {
+		cfg := config(policy, 1, 1, 1, 1)
+		cfg.MaxEjected = 0.5
+		p := b.open(t, cfg)
+		failOnly(t, p, "abc")
+		if got := reasons(p); strings.Count(got, "out") != 2 || strings.Count(got, "kept") != 1 || p.Status().Panic {
+			t.Errorf("%s", got)
+		}
+		put(t, p, "e", cfg.Endpoints[0].URL) // half of five is three
+		if got := reasons(p); got != "a:out b:out c:out d:well e:well" {
+			t.Errorf("%s with e", got)
+		}
+		remove(t, p, "d")
+		remove(t, p, "e")
+		if !p.Status().Panic || picked(t, p, 60) != "abc" {
+			t.Errorf("no panic without the healthy ones: %s", reasons(p))
+		}
+		put(t, p, "f", cfg.Endpoints[0].URL)
+		if p.Status().Panic || !healthy(t, p, "f") {
+			t.Errorf("panic with a new endpoint: %s", reasons(p))
+		}
+		no := false
+		change(t, p, "f", balance.EndpointChange{Eligible: &no})
+		if !p.Status().Panic || strings.Contains(picked(t, p, 30), "f") {
+			t.Errorf("no panic with the healthy one taken out by the operator: %s", reasons(p))
+		}
+	})
+}
+
+// An endpoint that comes back slowly is still the only healthy one.
+func TestSlowStartIsNoReasonToPickAFailingOne(t *testing.T) {
+	everyPolicy(t, func(t *testing.T, policy string) {
+		synctest.Test(t, func(t *testing.T) {
+			cfg := config(policy, 1, 1, 1)
+			cfg.SlowStart = time.Hour
+			cfg.Health.FailTimeout = time.Hour
+			p := newPool(t, cfg)
+			failOnly(t, p, "abc")
+			succeedOn(t, p, "b")
+			if got := picked(t, p, 50); got != "b" {
+				t.Errorf("%s are picked while b starts slowly: %s", got, reasons(p))
+			}
+		})
+	})
+}
+
+// With probes, requests try nothing out, and a long outage delays nothing: an
+// endpoint is back with the first good probe after fail_timeout.
+func TestAProbeBringsAnEndpointBackHoweverLongItWasAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config("round_robin", 1, 1)
+		cfg.Health.Probe = "/health"
+		p := newPool(t, cfg)
+		sick := newSwitch(true)
+		p.StartProbes(sick.probe("http://b.test"))
+		failOnly(t, p, "b")
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if reasons(p) != "a:well b:probe" || picked(t, p, 10) != "a" {
+			t.Errorf("%s", reasons(p))
+		}
+		sick.Store(false)
+		time.Sleep(cfg.Health.ProbeInterval + cfg.Health.ProbeInterval/10)
+		synctest.Wait()
+		if reasons(p) != "a:well b:well" {
+			t.Errorf("%s an interval after b recovered", reasons(p))
+		}
+	})
+}
+
+// sickness says whether an endpoint is sick.
+type sickness struct{ atomic.Bool }
+
+func newSwitch(on bool) *sickness {
+	s := new(sickness)
+	s.Store(on)
+	return s
+}
+
+// probe fails for URLs with this start while the endpoint is sick.
+func (s *sickness) probe(start string) balance.Prober {
+	return func(_ context.Context, url string) error {
+		if s.Load() && strings.HasPrefix(url, start) {
+			return errors.New("sick")
+		}
+		return nil
+	}
+}

@@ -1,0 +1,78 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+// readyPath is asked for to learn whether a node is well.
+const readyPath = "/readyz"
+
+// question is one request for a node's readyPath. All callers that want to know
+// meanwhile wait for its answer.
+type question struct {
+	done chan struct{} // closed when answered is set
+	// answered: the node said anything at all.
+	answered bool
+}
+
+// answers reports whether a node that has been silent for SilenceTimeout
+// answers within another, be it to say that it is not ready.
+func (c *Client) answers(n *node) bool {
+	n.mu.Lock()
+	q, first := n.asking, n.asking == nil
+	if first {
+		q = &question{done: make(chan struct{})}
+		n.asking = q
+	}
+	n.mu.Unlock()
+	if !first {
+		<-q.done
+		return q.answered
+	}
+	// It belongs to no caller: one that leaves must not make the others' answer.
+	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.SilenceTimeout)
+	defer cancel()
+	err := c.probe(ctx, n.url()+readyPath)
+	q.answered = err == nil || errors.Is(err, errNotReady)
+	if q.answered {
+		n.heard.Store(int64(time.Since(c.epoch)))
+	}
+	n.mu.Lock()
+	n.asking = nil
+	n.mu.Unlock()
+	close(q.done)
+	return q.answered
+}
+
+var errNotReady = errors.New("the node is not ready")
+
+// probe asks a node that has failed whether it is well. It is unless it says
+// 5xx: something in front of the node may not know the route.
+func (c *Client) probe(ctx context.Context, url string) (err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return fmt.Errorf("probe: %w", err)
+	}
+	req.Header = c.header
+	resp, err := c.transport.RoundTrip(req)
+	if err != nil {
+		return fmt.Errorf("probe: %w", err)
+	}
+	defer func() {
+		if e := resp.Body.Close(); err == nil && e != nil {
+			err = fmt.Errorf("probe: %w", e)
+		}
+	}()
+	if _, err := io.CopyN(io.Discard, resp.Body, 4<<10); err != nil && err != io.EOF { //nolint:errorlint // the end, and nothing that wraps it
+		return fmt.Errorf("probe: %w", err)
+	}
+	if resp.StatusCode >= http.StatusInternalServerError {
+		return fmt.Errorf("probe: %w: %s", errNotReady, resp.Status)
+	}
+	return nil
+}
