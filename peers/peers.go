@@ -69,9 +69,11 @@ type Peers struct {
 	secret      string
 	ring        string // ringParameters
 	maxValue    int
+	speaks      byte      // protocol; a test may have it speak an older one
 	epoch       time.Time // clock counts from here
 	others      map[string]*peer
 	ordered     []*peer // by id
+	sharing     sharing
 
 	view     atomic.Pointer[View] // written under mu
 	notReady atomic.Pointer[string]
@@ -121,7 +123,8 @@ func New(o Options) (*Peers, error) {
 	p := &Peers{
 		log: o.Log, dial: o.Dial, self: o.Self.ID, incarnation: o.Self.Incarnation,
 		cluster: o.Config.Name, secret: o.Config.Secret, ring: ringParameters(o.Config),
-		maxValue: 8 << 20, epoch: time.Now(), others: map[string]*peer{},
+		maxValue: 8 << 20, speaks: protocol, epoch: time.Now(), others: map[string]*peer{},
+		sharing: sharing{loads: map[uint64]*shared{}},
 		changed: make(chan struct{}), ended: map[string]endedLinks{}, noticed: map[notice]*noticed{},
 	}
 	if o.MaxFrameValue > 0 {
