@@ -54,6 +54,7 @@ type Cache struct {
 	receipts receipts
 	served   served
 	waiters  atomic.Int64
+	flights  atomic.Uint64 // the newest flight's id; begins anywhere, so that no two nodes' meet
 	counter  atomic.Uint64 // of versions
 
 	ctx    context.Context // of the flights
@@ -102,9 +103,10 @@ func New(o Options) (*Cache, error) {
 		c.view = func() (uint64, uint64) { return 1, id }
 	}
 	for i := range c.stripes {
-		c.stripes[i].lanes = make(map[Key]*lane)
+		c.stripes[i].lanes, c.stripes[i].away = make(map[Key]*lane), make(map[Key]int)
 		c.stripes[i].memory = newMemory()
 	}
+	c.flights.Store(rand.Uint64())
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c, nil
 }

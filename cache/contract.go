@@ -34,6 +34,22 @@ type Request struct {
 	IfNoneMatch []string
 	// ID is a write's random id: the same through every retry of that write.
 	ID uint64
+
+	// Waiting, of a get, is told when the get begins to wait for a load; nil: nobody.
+	Waiting Waiting
+}
+
+// Waiting is told of one get that waits for a load. *Cache tells it of the gets
+// that it serves; a Router passes on what the node that acts has told it.
+type Waiting interface {
+	// Loading says that the get waits for a load, and whether the get started it.
+	// No two loads have the same number, on whatever nodes. A write marks the
+	// loads of its key, and a get that begins later is never told one of those.
+	//
+	// An error refuses the get a place among those that wait: the get ends with
+	// it. Loading must not block. It may be called again, for another load, when
+	// the first node has failed; and late, when the get has ended.
+	Loading(load uint64, starter bool) error
 }
 
 // Kind is how a get was answered: the column of the books it is counted in.
@@ -139,6 +155,10 @@ type Router interface {
 	Acts(key string) (term uint64, self bool)
 	// Forward asks the node that acts for the request's key, and the next one
 	// if it does not answer. ErrActHere: nobody else acts, this node must.
+	//
+	// A get's Answer has KindPeer. It has KindJoined if the answer to another
+	// get of this node was taken for it, and KindRefused if its Waiting has
+	// refused it: these are not in the books of the node that acts.
 	Forward(ctx context.Context, req *Request) (Answer, error)
 }
 

@@ -15,6 +15,7 @@ const unowned = ^uint64(0)
 // flight is one load of one key, under way or about to be. It belongs to no
 // caller: its context ends at its own deadline, and waiters come and go.
 type flight struct {
+	id    uint64 // see Waiting
 	key   Key
 	h     uint64
 	group *group

@@ -14,6 +14,7 @@ const stripes = 64
 type stripe struct {
 	mu     sync.Mutex // guards all below and the guarded fields of the flights
 	lanes  map[Key]*lane
+	away   map[Key]int // gets that wait for a load of another node: see forwarded
 	memory memory
 	closed bool // no flight begins any more
 }
@@ -46,7 +47,7 @@ func (s *stripe) joinLocked(key Key, term uint64) *flight {
 
 // startLocked makes a new flight: the one that runs, or the next.
 func (c *Cache) startLocked(s *stripe, key Key, h uint64, g *group, term uint64, previous *Entry) *flight {
-	f := &flight{key: key, h: h, group: g, term: term, done: make(chan struct{})}
+	f := &flight{id: c.flights.Add(1), key: key, h: h, group: g, term: term, done: make(chan struct{})}
 	l := s.lanes[key]
 	if l != nil {
 		// A load in another term than the reader's is as good as marked.
@@ -96,21 +97,28 @@ func (c *Cache) wait(ctx context.Context, f *flight, starter bool) (Answer, erro
 		return f.out.answer(starter), f.out.err
 	case <-ctx.Done():
 	}
-	s := c.stripe(f.h)
-	s.mu.Lock()
-	if f.landed {
-		// It ended first, and this reader is on its books.
-		s.mu.Unlock()
+	if !c.leave(f, starter) {
 		<-f.done
 		return f.out.answer(starter), f.out.err
+	}
+	return Answer{Kind: KindJoined}, gone(ctx)
+}
+
+// leave takes a reader from a flight's waiters. False: the flight has ended
+// first, and the reader is on its books.
+func (c *Cache) leave(f *flight, starter bool) bool {
+	s := c.stripe(f.h)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f.landed {
+		return false
 	}
 	f.waiters--
 	if starter {
 		f.starter = false
 	}
 	s.abandonLocked(f)
-	s.mu.Unlock()
-	return Answer{Kind: KindJoined}, gone(ctx)
+	return true
 }
 
 // abandonLocked ends a flight that nobody waits for and whose value nobody

@@ -54,12 +54,8 @@ func (c *Cache) miss(ctx context.Context, g *group, key Key, term uint64, self, 
 		return a, nil
 	}
 	if !self {
-		a, err := c.router.Forward(ctx, &Request{Op: OpGet, Key: key, OnlyIfCached: onlyIfCached})
+		a, err := c.forward(ctx, h, key, onlyIfCached)
 		if !errors.Is(err, ErrActHere) {
-			if a.OwnerKind == KindNone && a.Kind != KindPeer {
-				a.OwnerKind = a.Kind
-			}
-			a.Kind = KindPeer
 			p.answered(a)
 			return a, err
 		}
@@ -67,7 +63,7 @@ func (c *Cache) miss(ctx context.Context, g *group, key Key, term uint64, self, 
 			term = unowned
 		}
 	}
-	a, err := c.act(ctx, g, h, key, term, onlyIfCached)
+	a, err := c.act(ctx, g, h, key, term, onlyIfCached, nil)
 	c.enter(p, a, term)
 	return a, err
 }
@@ -108,7 +104,7 @@ func (c *Cache) Serve(ctx context.Context, req *Request) (Answer, error) {
 		return Answer{Node: c.node}, ErrActHere
 	}
 	h := c.store.hash(req.Key.Key)
-	a, err := c.act(ctx, g, h, Key{Group: g.Name, Key: req.Key.Key}, term, req.OnlyIfCached)
+	a, err := c.act(ctx, g, h, Key{Group: g.Name, Key: req.Key.Key}, term, req.OnlyIfCached, req.Waiting)
 	if left(err) {
 		a.Kind, a.OwnerKind = KindNone, KindNone
 	} else if term != 0 {
@@ -141,14 +137,14 @@ func (c *Cache) ServeStored(key Key, onlyIfCached bool, fits func(*Entry) bool) 
 	return a, true
 }
 
-// act answers a get as the node that acts for the key.
-func (c *Cache) act(ctx context.Context, g *group, h uint64, key Key, term uint64, onlyIfCached bool) (Answer, error) {
+// act answers a get as the node that acts for the key. Waiting may be nil.
+func (c *Cache) act(ctx context.Context, g *group, h uint64, key Key, term uint64, onlyIfCached bool, waiting Waiting) (Answer, error) {
 	if a := c.fromStore(g, h, key, term, onlyIfCached); a.Entry != nil {
 		return a, nil
 	}
 	a, err := Answer{Kind: KindRefused}, error(ErrNotCached)
 	if !onlyIfCached {
-		a, err = c.load(ctx, g, h, key, term)
+		a, err = c.load(ctx, g, h, key, term, waiting)
 	}
 	a.Node, a.OwnerKind, a.StandIn = c.node, a.Kind, term != 0
 	return a, err
@@ -191,13 +187,13 @@ func (c *Cache) nothing() Answer {
 
 // load answers a get that needs a load, by its own or another's. If that
 // fails, a value that may be served then is.
-func (c *Cache) load(ctx context.Context, g *group, h uint64, key Key, term uint64) (Answer, error) {
+func (c *Cache) load(ctx context.Context, g *group, h uint64, key Key, term uint64, waiting Waiting) (Answer, error) {
 	if ctx.Err() != nil {
 		return Answer{Kind: KindRefused}, gone(ctx)
 	}
 	if c.waiters.Add(1) > c.maxWaiters {
 		c.waiters.Add(-1)
-		return instead(c.find(h, key, term), Answer{Kind: KindRefused}, ErrOverloaded.With("too many requests wait for loads"))
+		return instead(c.find(h, key, term), Answer{Kind: KindRefused}, errManyWaiters)
 	}
 	defer c.waiters.Add(-1)
 
@@ -222,11 +218,16 @@ func (c *Cache) load(ctx context.Context, g *group, h uint64, key Key, term uint
 	}
 	if f.waiters >= c.maxKeyWaiters {
 		s.mu.Unlock()
-		return instead(e, Answer{Kind: KindRefused}, ErrOverloaded.With("too many requests wait for this key"))
+		return instead(e, Answer{Kind: KindRefused}, errManyKeyWaiters)
 	}
 	f.waiters++
 	s.mu.Unlock()
 
+	if waiting != nil {
+		if err := waiting.Loading(f.id, starter); err != nil && c.leave(f, starter) {
+			return instead(e, Answer{Kind: KindRefused}, err)
+		}
+	}
 	a, err := c.wait(ctx, f, starter)
 	b, err := instead(e, a, err)
 	if a.Kind == KindLoad && b.Kind != KindLoad {

@@ -11,7 +11,8 @@ import (
 
 // statuses writes the header Cache-Status (RFC 9211) of one node's answers.
 type statuses struct {
-	self     string // this node's name as a structured-field item
+	node     string
+	self     string // node as a structured-field item
 	hit      numbered
 	forever  []string
 	negative []string
@@ -21,6 +22,7 @@ type statuses struct {
 func newStatuses(node string) *statuses {
 	self := sfItem(node)
 	return &statuses{
+		node:     node,
 		self:     self,
 		hit:      numbered{prefix: self + "; hit; ttl="},
 		forever:  []string{self + "; hit"},
@@ -46,14 +48,20 @@ func (s *statuses) values(ans *cache.Answer, now time.Time) []string {
 		return s.stale
 	}
 	b := make([]byte, 0, 128)
-	if ans.Kind != cache.KindPeer {
+	// The answer to another get of this node, which had it from the node that acted.
+	shared := ans.Kind == cache.KindJoined && ans.Node != "" && ans.Node != s.node
+	if ans.Kind != cache.KindPeer && !shared {
 		b = appendStatus(b, s.self, ans.Kind, ans, now)
 		return []string{string(b)}
 	}
 	b = appendStatus(b, sfItem(ans.Node), ans.OwnerKind, ans, now)
 	b = append(b, ", "...)
 	b = append(b, s.self...)
-	b = append(b, "; fwd=miss; detail="...)
+	b = append(b, "; fwd=miss"...)
+	if shared {
+		b = append(b, "; collapsed"...)
+	}
+	b = append(b, "; detail="...)
 	b = append(b, sfItem("peer:"+ans.Node)...)
 	return []string{string(b)}
 }

@@ -61,6 +61,14 @@ func TestCacheStatus(t *testing.T) {
 			"kring-2; fwd=miss; fwd-status=200; stored, kring-1; fwd=miss; detail=peer:kring-2",
 		},
 		{
+			cache.Answer{Kind: cache.KindJoined, OwnerKind: cache.KindLoad, Node: "kring-2", Entry: value, Status: 200, Stored: true},
+			"kring-2; fwd=miss; fwd-status=200; stored, kring-1; fwd=miss; collapsed; detail=peer:kring-2",
+		},
+		{
+			cache.Answer{Kind: cache.KindJoined, OwnerKind: cache.KindJoined, Node: "kring-1", Entry: value, Status: 200},
+			"kring-1; fwd=miss; fwd-status=200; collapsed",
+		},
+		{
 			cache.Answer{Kind: cache.KindPeer, OwnerKind: cache.KindHit, Node: "10.0.0.2:80", Entry: value},
 			`"10.0.0.2:80"; hit; ttl=37, kring-1; fwd=miss; detail=peer:10.0.0.2:80`,
 		},

@@ -66,6 +66,8 @@ func provenanceOf(header string) provenance {
 
 func sourceOf(s *client.CacheStatus) source {
 	switch {
+	case s.Collapsed: // also with another node's answer: whoever made the call had it
+		return fromJoined
 	case strings.HasPrefix(s.Detail, "peer:"):
 		return fromPeer
 	case s.Hit && s.Detail == "hot":
@@ -76,8 +78,6 @@ func sourceOf(s *client.CacheStatus) source {
 		return fromNegative
 	case s.Hit:
 		return fromHit
-	case s.Collapsed:
-		return fromJoined
 	case s.Fwd != "":
 		return fromLoad
 	default:

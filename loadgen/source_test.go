@@ -17,6 +17,7 @@ func TestProvenance(t *testing.T) {
 		"kring-2; hit; ttl=37, kring-1; fwd=miss; detail=peer:kring-2":                 {entry: fromPeer, behind: fromHit},
 		"kring-2; hit; detail=negative, kring-1; fwd=miss; detail=peer:kring-2":        {entry: fromPeer, behind: fromNegative},
 		"kring-2; fwd=miss; fwd-status=200; stored, k-1; fwd=miss; detail=peer:k-2":    {entry: fromPeer, behind: fromLoad},
+		"kring-2; fwd=miss; stored, k-1; fwd=miss; collapsed; detail=peer:k-2":         {entry: fromJoined},
 		"kring-2; fwd=miss; fwd-status=200; detail=stand-in":                           {entry: fromLoad, marked: "stand-in"},
 		"kring-2; hit; detail=cut-off":                                                 {entry: fromHit, marked: "cut-off"},
 		"kring-2; hit; ttl=1; detail=stand-in, kring-1; fwd=miss; detail=peer:kring-2": {entry: fromPeer, behind: fromHit, marked: "stand-in"},

@@ -18,7 +18,6 @@ type served struct {
 	req     request
 	ctx     context.Context
 	cancel  context.CancelFunc
-	told    bool // that it is loading
 	partial assembly
 	reply   reply
 	ready   bool       // the reply is there, see stored.go
@@ -117,6 +116,7 @@ func (s *served) fail(err error) {
 func (s *served) send() {
 	s.in.mu.Lock()
 	delete(s.in.calls, s.id) // before the caller can know, and use the slot again
+	delete(s.in.waits, s.id)
 	s.in.mu.Unlock()
 	s.fit()
 	err := s.in.w.send(s.in.ctx, s, nil)

@@ -25,6 +25,7 @@ type request struct {
 	cache.Request
 	hop       uint8         // 1: from the entry node; 2: passed on, the last
 	remaining time.Duration // until the caller's deadline; 0: it has none
+	deadline  time.Time     // at the caller alone, likewise
 	tags      []string      // of opPurgeTags, at least one
 	keys      []string      // of opGetMany, at least one
 }
@@ -126,6 +127,7 @@ type reply struct {
 	counted   bool // it is in the books of the node that answered
 	cancelled bool // given up because the caller did
 	notOwner  bool // the node asked is not the one to act
+	shared    bool // it was another get's, and taken for this one's: never on a link
 }
 
 const (

@@ -28,7 +28,10 @@ func (p *Peers) Forward(ctx context.Context, req *cache.Request) (cache.Answer, 
 	if errors.Is(err, cache.ErrActHere) {
 		return cache.Answer{}, cache.ErrActHere
 	}
-	if req.Op == cache.OpGet && (err != nil || !r.counted) {
+	if over := asRefusedHere(err); over != nil {
+		return cache.Answer{Kind: cache.KindRefused}, over.err
+	}
+	if req.Op == cache.OpGet && !r.shared && (err != nil || !r.counted) {
 		p.abandoned.Add(1) // a counted answer that comes yet takes it back
 	}
 	if err != nil {
@@ -38,6 +41,9 @@ func (p *Peers) Forward(ctx context.Context, req *cache.Request) (cache.Answer, 
 		r.err = cache.ErrInternal.Because(fmt.Errorf("%s answered a get with neither an entry nor an error", r.answer.Node))
 	}
 	r.answer.OwnerKind, r.answer.Kind = r.answer.Kind, cache.KindPeer
+	if r.shared {
+		r.answer.Kind = cache.KindJoined
+	}
 	return r.answer, r.err
 }
 
@@ -67,6 +73,8 @@ func (p *Peers) ask(ctx context.Context, req *cache.Request, hop uint8, asker st
 			continue
 		case err == nil:
 			return r, nil
+		case errors.Is(err, errAskAgain):
+			continue
 		case ctx.Err() != nil || !failedTry(err):
 			return reply{}, outcome(ctx, req.Op, err)
 		}
@@ -95,6 +103,7 @@ func (p *Peers) try(ctx context.Context, pe *peer, req *request) (reply, error) 
 		if req.remaining = time.Until(deadline); req.remaining <= 0 {
 			return reply{}, context.DeadlineExceeded
 		}
+		req.deadline = deadline
 	}
 	pe.calls.Add(1)
 	r, err := l.call(ctx, req)

@@ -11,8 +11,11 @@ import (
 
 // protocol is the version of the frames that this code speaks; minProtocol is
 // the oldest that it still does.
+//
+// Since version 2 a loading frame says which load the call waits for, and the
+// call has no slot from then on.
 const (
-	protocol    = 1
+	protocol    = 2
 	minProtocol = 1
 )
 
@@ -67,7 +70,7 @@ func turnAway(conn io.Writer, err error) error {
 }
 
 func (p *Peers) hello(target string) *hello {
-	h := &hello{minProtocol: minProtocol, maxProtocol: protocol, secret: p.secret != "", id: p.self, target: target}
+	h := &hello{minProtocol: minProtocol, maxProtocol: p.speaks, secret: p.secret != "", id: p.self, target: target}
 	rand.Read(h.nonce[:]) // never fails: the program ends instead
 	return h
 }
@@ -96,12 +99,15 @@ func (p *Peers) verify(c *claim, body []byte, role string, dialler, listener []b
 	return nil
 }
 
+// freesSlots says whether a link's calls that wait have no slot there.
+func (p *Peers) freesSlots(c *claim) bool { return min(p.speaks, c.maxProtocol) >= 2 }
+
 // checkHello finds out whether the two can make a handshake at all.
 func (p *Peers) checkHello(h *hello) error {
 	switch {
-	case h.minProtocol > protocol || h.maxProtocol < minProtocol:
+	case h.minProtocol > p.speaks || h.maxProtocol < minProtocol:
 		return refuse(causeProtocol, "%s speaks the protocols %d to %d, %s those from %d to %d",
-			h.id, h.minProtocol, h.maxProtocol, p.self, minProtocol, protocol)
+			h.id, h.minProtocol, h.maxProtocol, p.self, minProtocol, p.speaks)
 	case h.secret && p.secret == "":
 		return refuse(causeSecret, "cluster.secret is set at %s and not at %s", h.id, p.self)
 	case !h.secret && p.secret != "":

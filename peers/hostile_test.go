@@ -212,6 +212,9 @@ func TestAnOwnerThatAnswersNonsenseIsNotWaitedFor(t *testing.T) {
 		"answers to many gets":  frameOf(frameAnswer, 1, appendReply(nil, &reply{many: make([]cache.Answer, 1)}, time.Now())),
 		"an answer twice":       append(append([]byte(nil), big...), big...),
 		"a pong that is broken": frameOf(framePong, 0, make([]byte, 15)),
+		"loading of nothing":    frameOf(frameLoading, 99, nil),
+		"a load without a flag": frameOf(frameLoading, 1, make([]byte, 8)),
+		"a load of odd flags":   frameOf(frameLoading, 1, append(make([]byte, 8), 2)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -269,6 +272,7 @@ func TestCallsWaitForASlotAndAreThenOverloaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := memnet.New()
 		one, two := pair(t, n)
+		two.speaks = 1 // so that the calls keep their slots, though they wait
 		serve(t, n, "n0:1", one)
 		serve(t, n, "n1:1", two)
 		for _, p := range []*Peers{one, two} {
@@ -307,4 +311,42 @@ func TestCallsWaitForASlotAndAreThenOverloaded(t *testing.T) {
 			t.Errorf("who waited when the owner died: %v", err)
 		}
 	})
+}
+
+// A link has room for many calls that wait, and no more: a get beyond it is
+// refused, a write keeps its slot, and whoever is answered makes room.
+func TestCallsThatWaitAreBounded(t *testing.T) {
+	near, _ := net.Pipe()
+	p, _ := pair(t, memnet.New())
+	in := newIncoming(p, &claim{hello: hello{id: "n1", maxProtocol: protocol}}, near, bufio.NewReader(near))
+	in.ctx = t.Context()
+	for id := range uint64(maxWaits - 1) {
+		in.waits[id] = &served{in: in, id: id}
+	}
+	calls := make([]*served, 3)
+	for i := range calls {
+		calls[i] = &served{in: in, id: uint64(maxWaits + i), req: request{Request: cache.Request{Op: cache.OpGet}}}
+		if err := in.begin(calls[i]); err != nil {
+			t.Fatal(err)
+		}
+		defer calls[i].cancel()
+	}
+	if err := calls[0].Loading(1, false); err != nil {
+		t.Errorf("the last for which there is room: %v", err)
+	}
+	if err := calls[1].Loading(1, false); !errors.Is(err, cache.ErrOverloaded) {
+		t.Errorf("one more: %v", err)
+	}
+	in.watch(p.clock()+int64(time.Minute), p.clock()+int64(time.Minute))
+	if len(in.waits) != maxWaits || len(in.calls) != 2 {
+		t.Errorf("%d wait, %d others", len(in.waits), len(in.calls))
+	}
+	calls[0].send()
+	if err := calls[1].Loading(1, false); err != nil {
+		t.Errorf("when there is room again: %v", err)
+	}
+	calls[2].send()
+	if err := calls[2].Loading(1, false); err != nil || len(in.waits) != maxWaits || len(in.calls) != 0 {
+		t.Errorf("told when it is answered: %v; %d wait, %d others", err, len(in.waits), len(in.calls))
+	}
 }

@@ -11,7 +11,8 @@ import (
 	"kring/cache"
 )
 
-// maxCalls is how many calls without a final answer one link may carry.
+// maxCalls is how many calls without a final answer one link may carry, besides
+// those that are known to wait: see loading.go.
 const maxCalls = 1024
 
 // errSilent fails a call on a link that brought no frame for too long.
@@ -25,8 +26,9 @@ type link struct {
 	w           *writer
 	incarnation uint64 // theirs
 	maxValue    int    // they take no longer one
+	freesSlots  bool   // a call that waits has no slot there
 
-	slots chan struct{} // a token for each call without a final answer
+	slots chan struct{} // a token for each call without a final answer that has a slot
 	rtt   recent        // of pings
 
 	heard        atomic.Int64  // Peers.clock of the last frame
@@ -57,9 +59,15 @@ type call struct {
 	req     *request
 	done    chan struct{} // closed when reply or err is there
 	reply   reply
+	taken   *reply // another call's, in place of reply: see sharing
 	err     error
-	left    bool // nobody waits; guarded by link.mu
 	partial assembly
+
+	// Guarded by link.mu:
+	left    bool    // nobody waits for its answer
+	waits   bool    // for a load, or whatever else: it has no slot
+	shared  *shared // with whom it waits for its load; nil: it is not told of one
+	ownLeft bool    // its own get has left, and others wait for its answer
 }
 
 func (c *call) requestID() uint64 { return c.id }
@@ -105,7 +113,7 @@ func (l *link) begin(ctx context.Context, req *request) (*call, error) {
 		return nil, err
 	}
 	if err := l.w.send(ctx, c, c.done); err != nil {
-		l.finish(c.id)
+		l.finish(c)
 		switch {
 		case errors.Is(err, errFrameSize):
 			return nil, cache.ErrKeyTooLong.Because(err)
@@ -124,11 +132,16 @@ func (l *link) wait(ctx context.Context, c *call) (reply, error) {
 	select {
 	case <-c.done:
 	case <-ctx.Done():
-		l.leave(c, ctx.Err())
+		if l.leave(c, ctx.Err()) {
+			return reply{}, ctx.Err()
+		}
 	}
 	if c.err != nil {
 		l.w.order(frameCancel, c.id) // behind the call, and before it is made elsewhere
 		return reply{}, c.err        // the reader may be writing to c.reply
+	}
+	if c.taken != nil {
+		return *c.taken, nil
 	}
 	return c.reply, nil
 }
@@ -176,20 +189,54 @@ func (l *link) register(c *call) error {
 }
 
 // leave ends the waiting for a call, whose final answer still counts when it
-// comes. If that came first, it stands.
-func (l *link) leave(c *call, err error) {
+// comes. If that came first, it stands. True: the call is not to be cancelled,
+// others wait for it, or it was cancelled already.
+func (l *link) leave(c *call, err error) (done bool) {
 	l.mu.Lock()
-	if l.calls[c.id] == c && !c.left {
+	switch {
+	case c.shared != nil && c.shared.call != c:
+		l.mu.Unlock()
+		left, unwanted := l.pe.p.sharing.leave(c)
+		if unwanted != nil {
+			unwanted.l.drop(unwanted)
+		}
+		if left {
+			return true
+		}
+	case l.calls[c.id] != c || c.left:
+		l.mu.Unlock()
+	case c.shared != nil && l.pe.p.sharing.goesOn(c.shared):
+		c.ownLeft = true
+		l.mu.Unlock()
+		return true
+	default:
 		l.leaveLocked(c, err)
+		l.mu.Unlock()
 	}
-	l.mu.Unlock()
 	<-c.done // if not closed here, somebody has, or is just about to
+	return false
 }
 
 func (l *link) leaveLocked(c *call, err error) {
 	c.left, c.err = true, err
 	l.waiting--
+	if c.shared != nil {
+		l.pe.p.sharing.end(c.shared, reply{}, err)
+	}
 	close(c.done)
+}
+
+// drop cancels a call that nobody waits for any more.
+func (l *link) drop(c *call) {
+	l.mu.Lock()
+	dropped := l.calls[c.id] == c && !c.left
+	if dropped {
+		l.leaveLocked(c, context.Canceled)
+	}
+	l.mu.Unlock()
+	if dropped {
+		l.w.order(frameCancel, c.id)
+	}
 }
 
 // silent fails all calls: the member is taken for hung. Their answers may come
@@ -211,18 +258,20 @@ func (l *link) find(id uint64) *call {
 	return l.calls[id]
 }
 
-// finish takes a call off the link and says whether somebody waits for it.
-func (l *link) finish(id uint64) (c *call, waits bool) {
+// finish takes a call off the link. It says whether somebody waits for it, and
+// whether its own get does.
+func (l *link) finish(c *call) (wanted, own bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c = l.calls[id]
-	if c == nil {
-		return nil, false
+	if l.calls[c.id] != c {
+		return false, false
 	}
-	delete(l.calls, id)
-	<-l.slots
+	delete(l.calls, c.id)
+	if !c.waits {
+		<-l.slots
+	}
 	if !c.left {
 		l.waiting--
 	}
-	return c, !c.left
+	return !c.left, !c.left && !c.ownLeft
 }

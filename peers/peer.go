@@ -210,6 +210,7 @@ func (pe *peer) upgrade(conn net.Conn) (*link, error) {
 		pe: pe, conn: conn, reader: newFrameReader(r), w: newWriter(conn, pe.p.stamp),
 		incarnation: c.incarnation, maxValue: int(min(c.maxValue, uint64(pe.p.maxValue))),
 		slots: make(chan struct{}, min(max(1, c.maxCalls), maxCalls)), calls: map[uint64]*call{},
+		freesSlots: pe.p.freesSlots(c),
 	}
 	pe.p.compareViews(c)
 	return l, nil

@@ -70,9 +70,11 @@ type Peers struct {
 	secret      string
 	ring        string // membership.Config.RingParameters
 	maxValue    int
+	speaks      byte      // protocol; a test may have it speak an older one
 	start       time.Time // clock counts from here
 	others      map[string]*peer
 	ordered     []*peer // by id
+	sharing     sharing
 
 	view      atomic.Pointer[membership.View]
 	standings atomic.Pointer[standings] // written under mu
@@ -123,7 +125,8 @@ func New(o Options) (*Peers, error) {
 	p := &Peers{
 		log: o.Log, dial: o.Dial, self: o.Self.ID,
 		cluster: o.Config.Name, secret: o.Config.Secret, ring: o.Config.RingParameters(),
-		maxValue: 8 << 20, start: time.Now(), others: map[string]*peer{},
+		maxValue: 8 << 20, speaks: protocol, start: time.Now(), others: map[string]*peer{},
+		sharing: sharing{loads: map[uint64]*shared{}},
 		changed: make(chan struct{}), ended: map[string]endedLinks{}, noticed: map[notice]*noticed{},
 	}
 	if o.MaxFrameValue > 0 {

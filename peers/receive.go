@@ -21,7 +21,9 @@ func (l *link) run() error {
 			l.leaveLocked(c, errLinkClosed)
 		}
 		delete(l.calls, id)
-		<-l.slots
+		if !c.waits {
+			<-l.slots
+		}
 	}
 	l.mu.Unlock()
 	return err
@@ -46,6 +48,7 @@ func (l *link) read() error {
 		case framePong:
 			err = l.reader.body(h, l.pong)
 		case frameLoading:
+			err = l.reader.body(h, func(b []byte) error { return l.loading(h.id, b) })
 		default:
 			return errBadFrame
 		}
@@ -94,14 +97,19 @@ func (l *link) chunk(h header) error {
 // final hands a complete answer to who waits for it, and keeps the books of
 // one that came too late.
 func (l *link) final(c *call) {
-	_, waits := l.finish(c.id)
+	wanted, own := l.finish(c)
 	counted := c.req.counted(&c.reply)
 	l.counted.Add(counted)
-	if waits {
-		close(c.done)
-	} else {
+	if !own {
 		l.pe.p.abandoned.Add(-int64(counted))
 	}
+	if !wanted {
+		return
+	}
+	if c.shared != nil {
+		l.pe.p.sharing.end(c.shared, c.reply, c.othersError(time.Now()))
+	}
+	close(c.done)
 }
 
 // brokenFrames says whether a link ended because of what it carried.

@@ -20,7 +20,8 @@ type incoming struct {
 	p           *Peers
 	id          string
 	incarnation uint64
-	maxValue    int // its longest
+	maxValue    int  // its longest
+	freesSlots  bool // its calls that wait have no slot there
 	reader      frameReader
 	w           *writer
 	heard       atomic.Int64
@@ -36,15 +37,17 @@ type incoming struct {
 	taken        int64 // bytes of whole frames so far
 	held         []held
 
-	mu    sync.Mutex         // guards calls and the flags told in them
+	mu    sync.Mutex         // guards all below
 	calls map[uint64]*served // those without a final answer
+	waits map[uint64]*served // likewise; their caller knows that they wait
 }
 
 func newIncoming(p *Peers, c *claim, conn net.Conn, r *bufio.Reader) *incoming {
 	in := &incoming{
 		p: p, id: c.id, incarnation: c.incarnation, maxValue: int(min(c.maxValue, uint64(p.maxValue))),
 		reader: newFrameReader(r), w: newWriter(conn, p.stamp),
-		partial: map[uint64]*served{}, calls: map[uint64]*served{},
+		partial: map[uint64]*served{}, calls: map[uint64]*served{}, waits: map[uint64]*served{},
+		freesSlots: p.freesSlots(c),
 	}
 	in.heard.Store(p.clock())
 	return in
@@ -90,8 +93,10 @@ func (in *incoming) read() error {
 			err = in.chunk(h)
 		case frameCancel:
 			in.mu.Lock()
-			if s := in.calls[h.id]; s != nil {
-				s.cancel()
+			for _, calls := range []map[uint64]*served{in.calls, in.waits} {
+				if s := calls[h.id]; s != nil {
+					s.cancel()
+				}
 			}
 			in.mu.Unlock()
 		case framePing:
@@ -157,10 +162,11 @@ func (in *incoming) begin(s *served) error {
 	} else {
 		s.ctx, s.cancel = context.WithCancel(in.ctx)
 	}
+	s.req.Waiting = s
 	s.began = in.p.clock()
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.calls[s.id] != nil || len(in.calls) >= maxCalls {
+	if in.calls[s.id] != nil || in.waits[s.id] != nil || len(in.calls) >= maxCalls {
 		s.cancel()
 		return errBadFrame
 	}
@@ -198,8 +204,7 @@ func (in *incoming) watch(now, doubtless int64) {
 	var slow []uint64
 	in.mu.Lock()
 	for id, s := range in.calls {
-		if !s.told && time.Duration(now-s.began) >= loadingAfter {
-			s.told = true
+		if time.Duration(now-s.began) >= loadingAfter && in.waitsLocked(s) {
 			slow = append(slow, id)
 		}
 	}

@@ -23,7 +23,7 @@ const (
 	frameCall    frameType = iota + 1 // a request; see codec.go
 	frameChunk                        // the next part of a big value, of a call or an answer
 	frameAnswer                       // the final word on a request
-	frameLoading                      // the request is being worked on
+	frameLoading                      // the request is being worked on; see loading.go
 	frameCancel                       // the caller no longer waits
 	framePing                         // 8 bytes that come back in the pong
 	framePong                         // see pong
@@ -78,7 +78,9 @@ func parseHeader(b []byte) (header, error) {
 		least, most = 1, maxMeta+chunkLen
 	case frameChunk:
 		least, most = 1, chunkLen
-	case frameLoading, frameCancel:
+	case frameCancel:
+	case frameLoading:
+		most = loadingLen
 	case framePing:
 		least, most = 8, 8
 	case framePong:

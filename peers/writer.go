@@ -130,12 +130,12 @@ func (w *writer) queueLocked(o outgoing) error {
 	return nil
 }
 
-// order queues a frame without a body behind those that are queued already:
-// loading and cancel. It never waits.
-func (w *writer) order(typ frameType, id uint64) {
+// order queues a small frame behind those that are queued already: loading and
+// cancel. It never waits.
+func (w *writer) order(typ frameType, id uint64, body ...byte) {
 	w.mu.Lock()
 	before := len(w.batch)
-	w.batch = endFrame(w.stamp(w.batch, typ, id), before, 0)
+	w.batch = endFrame(append(w.stamp(w.batch, typ, id), body...), before, 0)
 	w.unsent += len(w.batch) - before
 	tooMuch := len(w.batch) > maxUnsent+maxControl
 	w.mu.Unlock()
