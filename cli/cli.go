@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"kring/config"
 )
 
 // The exit codes.
@@ -28,6 +30,14 @@ type exitError struct {
 func (e *exitError) Error() string { return e.err.Error() }
 func (e *exitError) Unwrap() error { return e.err }
 
+// mistakes are the errors that err stands for, each worth a line.
+func mistakes(err error) []error {
+	if several, ok := errors.AsType[config.Mistakes](err); ok {
+		return several
+	}
+	return []error{err}
+}
+
 // loggedError is an error that is in the log already.
 type loggedError struct{ error }
 
@@ -44,7 +54,8 @@ func failed(err error) error {
 
 // Main runs kring with its arguments, without the program's name, and returns
 // the exit code: 0 clean, 1 failed while running, 2 usage or configuration, 3
-// cannot listen. What went wrong is one line on stderr. Nothing waits for the
+// cannot listen. What went wrong is one line on stderr, or one for each mistake in
+// the configuration. Nothing waits for the
 // reader of stderr but the end, for a second.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	lines := newLineWriter(stderr)
@@ -61,7 +72,9 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	outlivePipes() // the exit code says what went wrong even if nobody reads why
 	if _, logged := errors.AsType[*loggedError](err); !logged {
-		fmt.Fprintln(lines, "kring: "+oneLine(err.Error()))
+		for _, err := range mistakes(err) {
+			fmt.Fprintln(lines, "kring: "+oneLine(err.Error()))
+		}
 	}
 	if exit, ok := errors.AsType[*exitError](err); ok {
 		return exit.code
