@@ -81,12 +81,15 @@ func (c *Cache) fly(f *flight) {
 	var loaded Loaded
 	out := outcome{err: ErrInternal.With("the load ended without an answer")}
 	defer func() {
-		if v := recover(); v != nil {
-			// The waiters get an error without the stack.
-			c.log.Error("load panicked", "group", f.group.Name, "panic", v, "stack", string(debug.Stack()))
-			out = outcome{err: ErrInternal.With("the load panicked")}
+		v := recover()
+		if v == nil {
+			c.land(f, out, loaded.Endpoint, began)
+			return
 		}
-		c.land(f, out, loaded.Endpoint, began)
+		// The waiters get an error without the stack, and do not wait for the log.
+		stack := string(debug.Stack())
+		c.land(f, outcome{err: ErrInternal.With("the load panicked")}, loaded.Endpoint, began)
+		c.log.Error("load panicked", "group", f.group.Name, "panic", v, "stack", stack)
 	}()
 	var err error
 	loaded, err = c.loader.Load(f.ctx, &f.load)

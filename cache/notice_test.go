@@ -38,6 +38,7 @@ func TestBackgroundFailuresAreLoggedOnce(t *testing.T) {
 		}
 		f.origin.set(0, func(int, *cache.Load) (cache.Loaded, error) { panic("broken loader") })
 		f.get(doc("k"))
+		synctest.Wait() // the client does not wait for the line
 		if s := log.String(); !strings.Contains(s, "load panicked") || !strings.Contains(s, "goroutine ") {
 			t.Errorf("%s", s)
 		}

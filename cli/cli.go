@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"kring/config"
 )
 
 // The exit codes.
@@ -27,6 +30,19 @@ type exitError struct {
 func (e *exitError) Error() string { return e.err.Error() }
 func (e *exitError) Unwrap() error { return e.err }
 
+// mistakes are the errors that err stands for, each worth a line.
+func mistakes(err error) []error {
+	if several, ok := errors.AsType[config.Mistakes](err); ok {
+		return several
+	}
+	return []error{err}
+}
+
+// loggedError is an error that is in the log already.
+type loggedError struct{ error }
+
+func (e *loggedError) Unwrap() error { return e.error }
+
 // failed marks an error that came while a command was running. All others are
 // the user's: wrong flags, arguments or settings.
 func failed(err error) error {
@@ -38,19 +54,27 @@ func failed(err error) error {
 
 // Main runs kring with its arguments, without the program's name, and returns
 // the exit code: 0 clean, 1 failed while running, 2 usage or configuration, 3
-// cannot listen. What went wrong is one line on stderr.
+// cannot listen. What went wrong is one line on stderr, or one for each mistake in
+// the configuration. Nothing waits for the
+// reader of stderr but the end, for a second.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	lines := newLineWriter(stderr)
+	defer lines.flush()
+	log.SetOutput(lines) // of libraries; slog's handlers have their own way
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
-	root.SetErr(stderr)
+	root.SetErr(lines)
 	err := root.Execute()
 	if err == nil {
 		return exitClean
 	}
-	if _, e := fmt.Fprintln(stderr, "kring: "+oneLine(err.Error())); e != nil {
-		return exitFailed
+	outlivePipes() // the exit code says what went wrong even if nobody reads why
+	if _, logged := errors.AsType[*loggedError](err); !logged {
+		for _, err := range mistakes(err) {
+			fmt.Fprintln(lines, "kring: "+oneLine(err.Error()))
+		}
 	}
 	if exit, ok := errors.AsType[*exitError](err); ok {
 		return exit.code

@@ -82,7 +82,7 @@ from: a flag, the environment, the file or the default.`,
 		},
 	}
 	configFlag(cmd, &file)
-	cmd.Flags().BoolVar(&changed, "changed", false, "only what a flag, the environment or the file sets")
+	cmd.Flags().BoolVar(&changed, "changed", false, "only what differs from the defaults")
 	config.AddFlags(cmd.Flags())
 	return cmd
 }

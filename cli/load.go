@@ -203,6 +203,9 @@ func (r *reportFile) discard() error {
 }
 
 func isTerminal(w io.Writer) bool {
+	if l, ok := w.(*lineWriter); ok {
+		w = l.out
+	}
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }

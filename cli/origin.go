@@ -61,7 +61,11 @@ func (f originFlags) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return fmt.Errorf("--missing: %w", err)
 	}
+	outlivePipes()
+	stdout := newLineWriter(cmd.OutOrStdout())
+	defer stdout.flush()
 	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
+	slog.SetDefault(log)
 	origin, err := demo.New(demo.Options{Dir: f.dir, Log: log, Control: demo.Control{
 		Latency: demo.Duration(f.latency), Jitter: demo.Duration(f.jitter), ErrorRate: f.errorRate,
 		Version: demo.Version(f.version), Missing: missing, Size: f.size,
@@ -90,9 +94,7 @@ func (f originFlags) run(cmd *cobra.Command) (err error) {
 	defer stop()
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
-	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "kring origin ready: http://%s serves %s at /docs/KEY\n", listener.Addr(), cmp.Or(f.dir, "documents")); err != nil {
-		return failed(errors.Join(err, server.Close(), ignoreClosed(<-served)))
-	}
+	fmt.Fprintf(stdout, "kring origin ready: http://%s serves %s at /docs/KEY\n", listener.Addr(), cmp.Or(f.dir, "documents"))
 	select {
 	case err := <-served:
 		return failed(err)

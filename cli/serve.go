@@ -1,18 +1,19 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"os"
 	"os/signal"
 	"sync"
 	"syscall"
 
-	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -39,6 +40,7 @@ Each setting's value is that of its flag, else of its environment variable
   kring serve --cluster-peers kring-1=http://127.0.0.1:8001,kring-2=http://127.0.0.1:8002 --node-id kring-2 --listen 127.0.0.1:8002`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			outlivePipes()
 			loaded, err := config.Load(file, cmd.Flags())
 			if err != nil {
 				return err
@@ -61,58 +63,110 @@ type server struct {
 	log    *slog.Logger
 }
 
-func (s *server) run(parent context.Context, stdout, stderr io.Writer) error {
-	cfg := s.loaded.Config
-	if err := s.startLog(stderr); err != nil {
+func (s *server) run(parent context.Context, stdout, stderr io.Writer) (err error) {
+	out, errs := linesTo(stdout), linesTo(stderr)
+	defer out.flush()
+	if err := s.startLog(errs); err != nil {
 		return err
 	}
+	defer func() {
+		if err != nil && s.json() {
+			s.log.Error("failed", "error", oneLine(err.Error()))
+			err = &loggedError{err}
+		}
+	}()
+	cfg := s.loaded.Config
 	limitMemory(cfg.Cache.MaxBytes, s.log)
 	if err := cfg.Exposure(); err != nil {
 		s.log.Warn("started with --insecure", "problem", err)
 	}
-	n, err := node.New(cfg, node.Options{Log: s.log, Version: version()})
+	n, err := node.New(cfg, node.Options{
+		Log: s.log, Version: version(),
+		LinesDropped: func() uint64 { return out.Dropped() + errs.Dropped() },
+	})
 	if errors.Is(err, node.ErrBind) {
 		return &exitError{exitBind, err}
 	}
 	if err != nil {
 		return s.loaded.Locate(err) // a file that the configuration names, or the like
 	}
-	ctx, stop := untilSignal(parent, stderr)
+	ctx, stop := untilSignal(parent, s.asides(errs))
 	defer stop()
 	var wait sync.WaitGroup
 	defer wait.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	wait.Go(func() { s.reloadOnHangup(ctx, n) })
-	wait.Go(func() {
-		<-ctx.Done()
-		s.tell(daemon.SdNotifyStopping)
-	})
-	if _, err := fmt.Fprintln(stdout, readyLine(n, s.loaded)); err != nil {
-		return failed(errors.Join(err, n.Stop(ctx)))
+	wait.Go(func() { s.tellSystemd(ctx) })
+	s.sayReady(out, n)
+	if err := n.Run(ctx); err != nil {
+		return failed(err)
 	}
-	s.tell(daemon.SdNotifyReady)
-	return failed(n.Run(ctx))
-}
-
-func (s *server) startLog(w io.Writer) error {
-	if err := s.level.UnmarshalText([]byte(s.loaded.Config.Log.Level)); err != nil {
-		return fmt.Errorf("log.level: %w", err)
-	}
-	options := &slog.HandlerOptions{Level: &s.level}
-	if s.loaded.Config.Log.Format == "json" {
-		s.log = slog.New(slog.NewJSONHandler(w, options))
-	} else {
-		s.log = slog.New(slog.NewTextHandler(w, options))
-	}
+	s.log.Info("stopped")
 	return nil
 }
 
-// readyLine says where the node is, who it is, and what it runs with.
-func readyLine(n *node.Node, l *config.Loaded) string {
+// linesTo is w as lines that nobody waits for.
+func linesTo(w io.Writer) *lineWriter {
+	if l, ok := w.(*lineWriter); ok {
+		return l
+	}
+	return newLineWriter(w)
+}
+
+// startLog makes the log, also of what libraries say by themselves.
+func (s *server) startLog(errs *lineWriter) error {
+	if err := s.level.UnmarshalText([]byte(s.loaded.Config.Log.Level)); err != nil {
+		return fmt.Errorf("log.level: %w", err)
+	}
+	s.log = slog.New(s.handler(errs, &s.level))
+	slog.SetDefault(s.log)
+	errs.setNotice(func(lost uint64) []byte {
+		var line bytes.Buffer
+		slog.New(s.handler(&line, slog.LevelWarn)).Warn(linesDropped(lost))
+		return line.Bytes()
+	})
+	return nil
+}
+
+func (s *server) json() bool { return s.loaded.Config.Log.Format == "json" }
+
+func (s *server) handler(w io.Writer, level slog.Leveler) slog.Handler {
+	options := &slog.HandlerOptions{Level: level}
+	if s.json() {
+		return slog.NewJSONHandler(w, options)
+	}
+	return slog.NewTextHandler(w, options)
+}
+
+// asides is where what is said besides the log goes: there, as it is, or into
+// the log if that is JSON.
+func (s *server) asides(errs *lineWriter) io.Writer {
+	if !s.json() {
+		return errs
+	}
+	return loggedLines{slog.NewLogLogger(s.log.Handler(), slog.LevelWarn).Writer(), errs}
+}
+
+// loggedLines makes a record of each line.
+type loggedLines struct {
+	io.Writer
+	errs *lineWriter
+}
+
+func (l loggedLines) flush() { l.errs.flush() }
+
+// sayReady says on stdout where the node is, who it is, and what it runs with.
+func (s *server) sayReady(out io.Writer, n *node.Node) {
 	id, view := n.Config().Node.ID, n.Peers().View()
-	return fmt.Sprintf("kring ready: http://%s id=%s nodes=%d share=%.1f%% config=%s",
-		n.Addr(), id, len(view.Members), 100*view.Share(id), cmp.Or(l.File, "built-in"))
+	share := view.Share(id)
+	url, file := "http://"+n.Addr().String(), cmp.Or(s.loaded.File, "built-in")
+	if s.json() {
+		slog.New(s.handler(out, slog.LevelInfo)).Info("kring ready", "url", url, "id", id,
+			"nodes", len(view.Members), "share", math.Round(1000*share)/1000, "config", file)
+		return
+	}
+	fmt.Fprintf(out, "kring ready: %s id=%s nodes=%d share=%.1f%% config=%s\n", url, id, len(view.Members), 100*share, file)
 }
 
 // reloadOnHangup reads the configuration again at each SIGHUP.
@@ -161,9 +215,12 @@ func (s *server) reload() (accepted bool) {
 	return true
 }
 
-// tell tells systemd, if it is there (Type=notify).
-func (s *server) tell(state string) {
-	if _, err := daemon.SdNotify(false, state); err != nil {
-		s.log.Warn("cannot notify systemd", "state", state, "error", err)
+// tellSystemd says that the node is ready and, when ctx ends, that it stops.
+func (s *server) tellSystemd(ctx context.Context) {
+	for _, state := range []string{"READY=1", "STOPPING=1"} {
+		if err := notifySystemd(state); err != nil {
+			s.log.Warn("cannot notify systemd", "state", state, "error", err)
+		}
+		<-ctx.Done()
 	}
 }

@@ -15,11 +15,12 @@ import (
 // once: whoever is at the keyboard has waited enough. Another SIGTERM changes
 // nothing: supervisors and scripts repeat it, and the requests under way are to
 // be finished all the same; who has no time left for that has SIGKILL. stop
-// gives the signals back.
+// gives the signals back. stderr must not make its writers wait.
 func untilSignal(parent context.Context, stderr io.Writer) (ctx context.Context, stop func()) {
 	if parent == nil {
 		parent = context.Background()
 	}
+	outlivePipes()
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
@@ -34,7 +35,7 @@ func untilSignal(parent context.Context, stderr io.Writer) (ctx context.Context,
 					cancel()
 				case s == syscall.SIGINT:
 					fmt.Fprintln(stderr, "kring: interrupted while stopping, exiting at once")
-					os.Exit(exitFailed)
+					exitAtOnce(stderr, exitFailed)
 				default:
 					fmt.Fprintln(stderr, "kring: stopping already; interrupt (Ctrl-C) to exit at once")
 				}

@@ -32,7 +32,7 @@ type Loaded struct {
 	File string
 	// Sources says for each setting that is not at its default where its value
 	// came from: "file config.yaml", "environment KRING_NODE_ID", "flag
-	// --node-id". Items of lists are named by their name: groups[docs].ttl.
+	// --node-id"; or "setting cluster.peers", which it follows. Items of lists are named by their name: groups[docs].ttl.
 	Sources map[string]string
 	// Insecure: the operator asked, by flag, to go without the checks of
 	// node.Config.Exposure.
@@ -43,40 +43,39 @@ type Loaded struct {
 // those of flags that AddFlags made; flags may be nil. It refuses what would
 // let strangers in, unless --insecure is given.
 func Load(file string, flags *pflag.FlagSet) (*Loaded, error) {
-	return reachable(read(file, flags, node.Config.Validate))
+	return read(file, flags, func(c node.Config) []error { return append(c.Faults(), exposure(c, flags)...) })
 }
 
 // Check is Load for those who do not serve: the file may be one that all nodes
 // share, without a node.id (see node.Config.Shared).
 func Check(file string, flags *pflag.FlagSet) (*Loaded, error) {
-	return reachable(read(file, flags, node.Config.ValidateShared))
+	return read(file, flags, func(c node.Config) []error {
+		return append(append(c.FaultsShared(), faults(c.CheckAddress())...), exposure(c, flags)...)
+	})
 }
 
 // Look is Check, and minds neither a node that would be open to strangers nor
 // one that the others would not find.
 func Look(file string, flags *pflag.FlagSet) (*Loaded, error) {
-	return read(file, flags, node.Config.ValidateShared)
+	return read(file, flags, node.Config.FaultsShared)
 }
 
-// reachable checks what concerns those who serve: that the others find the
-// node, and strangers do not.
-func reachable(l *Loaded, err error) (*Loaded, error) {
-	if err != nil {
-		return nil, err
+// exposure is what would let strangers in, unless that is meant.
+func exposure(c node.Config, flags *pflag.FlagSet) []error {
+	if insecure(flags) {
+		return nil
 	}
-	if err := l.Config.CheckAddress(); err != nil {
-		return nil, l.Locate(err)
-	}
-	if l.Insecure {
-		return l, nil
-	}
-	if err := l.Config.Exposure(); err != nil {
-		return nil, l.Locate(err)
-	}
-	return l, nil
+	return faults(c.Exposure())
 }
 
-func read(file string, flags *pflag.FlagSet, validate func(node.Config) error) (*Loaded, error) {
+func faults(err error) []error {
+	if err == nil {
+		return nil
+	}
+	return []error{err}
+}
+
+func read(file string, flags *pflag.FlagSet, validate func(node.Config) []error) (*Loaded, error) {
 	file, err := choose(file, flags)
 	if err != nil {
 		return nil, err
@@ -93,8 +92,9 @@ func read(file string, flags *pflag.FlagSet, validate func(node.Config) error) (
 		return nil, err
 	}
 	loaded := &Loaded{Config: cfg, File: file, Sources: l.sources, Insecure: insecure(flags)}
-	if err := validate(cfg); err != nil {
-		return nil, loaded.Locate(err)
+	l.validate(loaded, validate)
+	if err := l.err(); err != nil {
+		return nil, err
 	}
 	return loaded, nil
 }
@@ -128,6 +128,9 @@ func (l *Loaded) Locate(err error) error {
 func (l *Loaded) source(path string) string {
 	for path != "" {
 		if s, ok := l.Sources[path]; ok {
+			if other, follows := strings.CutPrefix(s, "setting "); follows {
+				return l.source(other)
+			}
 			return s
 		}
 		path = path[:max(strings.LastIndexAny(path, ".["), 0)]
@@ -150,6 +153,8 @@ type loader struct {
 	file    string
 	secrets map[string]string // path → content of its …_FILE
 	sources map[string]string
+	// mistakes are all that has been found so far.
+	mistakes []mistake
 }
 
 func (l *loader) readFile() error {
@@ -160,40 +165,18 @@ func (l *loader) readFile() error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", l.file, err)
 	}
-	document := map[string]any{}
-	decoder, err := viper.NewCodecRegistry().Decoder("yaml")
+	document, err := parseYAML(text)
 	if err != nil {
 		return fmt.Errorf("%s: %w", l.file, err)
 	}
-	if err := decoder.Decode(text, document); err != nil {
-		return fmt.Errorf("%s: %s", l.file, oneLine(err.Error()))
+	if document == nil {
+		return nil
 	}
-	v := viper.New()
-	if err := v.MergeConfigMap(document); err != nil {
-		return fmt.Errorf("%s: %w", l.file, err)
+	settings, ok := document.(map[string]any)
+	if !ok {
+		return fmt.Errorf("%s: %s is not a set of names and values", l.file, show(document))
 	}
-	settings := v.AllSettings() // without the names that have no value
-	if err := root.checkNames(settings, v.AllKeys(), emptyMaps(document, "")); err != nil {
-		return fmt.Errorf("%s: %w", l.file, err)
-	}
-	return l.viper.MergeConfigMap(settings)
-}
-
-// emptyMaps are the dotted names of maps without anything in them, which are
-// none of viper's keys: a misspelt one would not be noticed.
-func emptyMaps(m map[string]any, path string) []string {
-	var empty []string
-	for name, value := range m {
-		below, ok := asMap(value)
-		at := join(path, strings.ToLower(name))
-		switch {
-		case ok && len(below) == 0:
-			empty = append(empty, at)
-		case ok:
-			empty = append(empty, emptyMaps(below, at)...)
-		}
-	}
-	return empty
+	return l.viper.MergeConfigMap(l.checkSection(root, settings, "file "+l.file))
 }
 
 // readEnvironment binds the variables, and refuses those that look like a
@@ -210,24 +193,38 @@ func (l *loader) readEnvironment() error {
 		}
 		name := f.env() + "_FILE"
 		known[name] = true
-		path := os.Getenv(name)
-		if path == "" {
-			continue
-		}
-		if os.Getenv(f.env()) != "" {
-			return fmt.Errorf("%s: %s is set too; keep one of them", name, f.env())
-		}
-		text, err := os.ReadFile(path)
+		secret, err := secretFrom(f, name)
 		if err != nil {
-			return fmt.Errorf("%s: %s: %w", name, f.path, err)
+			l.found("", f.path, err)
+		} else if secret != "" {
+			l.secrets[f.path] = secret
 		}
-		secret := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
-		if secret == "" {
-			return fmt.Errorf("%s: %s: %q is empty", name, f.path, path)
-		}
-		l.secrets[f.path] = secret
 	}
-	return checkVariables(os.Environ(), known)
+	for _, err := range checkVariables(os.Environ(), known) {
+		l.found("", "", err)
+	}
+	return nil
+}
+
+// secretFrom reads the secret in the file that a variable names; "" if it
+// names none.
+func secretFrom(f *field, variable string) (string, error) {
+	path := os.Getenv(variable)
+	if path == "" {
+		return "", nil
+	}
+	if os.Getenv(f.env()) != "" {
+		return "", fmt.Errorf("%s: %s is set too; keep one of them", variable, f.env())
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("%s: %s: %w", variable, f.path, err)
+	}
+	secret := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
+	if secret == "" {
+		return "", fmt.Errorf("%s: %s: %q is empty", variable, f.path, path)
+	}
+	return secret, nil
 }
 
 // raw is what the most important source says of a setting, and which that is;
@@ -251,6 +248,3 @@ func (l *loader) raw(f *field) (value any, source string) {
 		return value, "file " + l.file
 	}
 }
-
-// oneLine keeps a message of several lines on one.
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -19,7 +19,8 @@ import (
 )
 
 // decode takes each setting's value from where it is to be taken from, checks
-// its kind, fills in the defaults, and makes a node.Config of it all.
+// its kind, fills in the defaults, and makes a node.Config of it all. A value
+// that is none of its setting's is a mistake, and the default stays.
 func (l *loader) decode() (node.Config, error) {
 	values := valuesOf(reflect.ValueOf(node.DefaultConfig()), root.fields)
 	for _, f := range root.leaves() {
@@ -31,17 +32,9 @@ func (l *loader) decode() (node.Config, error) {
 			continue
 		}
 		l.sources[f.path] = source
-		var value any
-		var err error
-		if f.kind == kindItems {
-			value, err = l.items(f, f.path, raw, source)
-		} else {
-			value, err = f.parse(f.path, raw)
+		if value, ok := l.value(f, f.path, raw, source); ok {
+			set(values, strings.Split(f.path, "."), value)
 		}
-		if err != nil {
-			return node.Config{}, located(source, err)
-		}
-		set(values, strings.Split(f.path, "."), value)
 	}
 	l.fitValue(values["cache"].(map[string]any))
 	final := viper.New()
@@ -55,7 +48,20 @@ func (l *loader) decode() (node.Config, error) {
 	if err := final.UnmarshalExact(&cfg, exact); err != nil {
 		return node.Config{}, errors.New(oneLine(err.Error()))
 	}
+	l.listenAsListed(&cfg)
 	return cfg, nil
+}
+
+// listenAsListed has a node listen where cluster.peers tells the others that it
+// is, unless it says where it listens, or that it is reached elsewhere.
+func (l *loader) listenAsListed(cfg *node.Config) {
+	if l.sources["node.listen"] != "" || cfg.Node.Advertise != "" {
+		return
+	}
+	if address := cfg.ListedAddress(); address != "" && address != cfg.Node.Listen {
+		cfg.Node.Listen = address
+		l.sources["node.listen"] = "setting cluster.peers"
+	}
 }
 
 // fitValue lowers the default of cache.max_value_bytes into a small budget, so
@@ -63,8 +69,9 @@ func (l *loader) decode() (node.Config, error) {
 // and is refused if it is too large.
 func (l *loader) fitValue(values map[string]any) {
 	most, ok := values["max_bytes"].(int64)
-	if _, given := l.sources["cache.max_value_bytes"]; ok && !given && most > 0 {
-		values["max_value_bytes"] = min(values["max_value_bytes"].(int64), most)
+	if _, given := l.sources["cache.max_value_bytes"]; ok && !given && 0 < most && most < values["max_value_bytes"].(int64) {
+		values["max_value_bytes"] = most
+		l.sources["cache.max_value_bytes"] = "setting cache.max_bytes"
 	}
 }
 
@@ -82,96 +89,107 @@ func (l *loader) bindFlag(f *field) error {
 	return nil
 }
 
-// parse checks one value; path is how a message names it.
-func (f *field) parse(path string, raw any) (any, error) {
+// value checks one value; path is how a message names it. It is not ok if that
+// is a mistake.
+func (l *loader) value(f *field, path string, raw any, source string) (value any, ok bool) {
+	if f.kind == kindItems {
+		return l.items(f, path, raw, source)
+	}
 	value, err := f.kind.parse(raw)
 	switch {
 	case err == nil:
-		return value, nil
+		return value, true
 	case f.secret():
-		return nil, fmt.Errorf("%s: the value is not a text (put it in quotes)", path)
+		err = fmt.Errorf("%s: the value is not a text (put it in quotes)", path)
 	default:
-		return nil, fmt.Errorf("%s: %w", path, err)
+		err = fmt.Errorf("%s: %w", path, err)
 	}
+	l.found(source, path, err)
+	return nil, false
 }
 
 // items decodes a list of sections. An item has the defaults of its kind where
 // it is silent.
-func (l *loader) items(f *field, path string, raw any, source string) (any, error) {
-	list, err := asList(raw)
+func (l *loader) items(f *field, path string, raw any, source string) (any, bool) {
+	entries, err := asList(raw)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		l.found(source, path, fmt.Errorf("%s: %w", path, err))
+		return nil, false
 	}
-	items := make([]map[string]any, 0, len(list))
-	for i, entry := range list {
-		given, ok := asMap(entry)
+	items := make([]map[string]any, 0, len(entries))
+	for i, entry := range entries {
+		given, ok := entry.(map[string]any)
 		if !ok {
-			return nil, fmt.Errorf("%s[%d]: %s is not a set of names and values", path, i, show(entry))
+			l.found(source, path, fmt.Errorf("%s[%d]: %s is not a set of names and values", path, i, show(entry)))
+			continue
 		}
 		at := fmt.Sprintf("%s[%s]", path, itemName(given, i))
-		if err := checkItem(f, at, given); err != nil {
-			return nil, err
-		}
+		l.checkItem(f, at, given, source)
 		item := itemDefaults(f, given)
-		if err := l.fill(f.fields, at, given, item, source); err != nil {
-			return nil, err
-		}
+		l.fill(f.fields, at, given, item, source)
 		items = append(items, item)
 	}
-	return items, nil
+	return items, true
 }
 
 // fill writes what is given over the defaults in values.
-func (l *loader) fill(fields []*field, at string, given, values map[string]any, source string) error {
+func (l *loader) fill(fields []*field, at string, given, values map[string]any, source string) {
 	for _, f := range fields {
-		raw, ok := given[f.name]
-		if !ok || raw == nil {
+		raw := given[f.name]
+		if raw == nil {
 			continue
 		}
 		path := at + "." + f.name
-		var err error
-		switch f.kind {
-		case kindSection:
-			below, ok := asMap(raw)
-			if !ok {
-				return fmt.Errorf("%s: %s is not a section of settings", path, show(raw))
-			}
-			err = l.fill(f.fields, path, below, values[f.name].(map[string]any), source)
-		case kindItems:
-			raw, err = l.items(f, path, raw, source)
-		default:
-			raw, err = f.parse(path, raw)
-		}
-		if err != nil {
-			return err
-		}
 		if f.kind != kindSection {
-			l.sources[path] = source
-			set(values, []string{f.name}, raw)
+			if value, ok := l.value(f, path, raw, source); ok {
+				l.sources[path] = source
+				set(values, []string{f.name}, value)
+			}
+			continue
+		}
+		if below, ok := raw.(map[string]any); ok {
+			l.fill(f.fields, path, below, values[f.name].(map[string]any), source)
+		} else {
+			l.found(source, path, fmt.Errorf("%s: %s is not a section of settings", path, show(raw)))
 		}
 	}
-	return nil
 }
 
 // itemDefaults is an item of f's list that says nothing beyond what given says
 // about which defaults apply.
 func itemDefaults(f *field, given map[string]any) map[string]any {
-	var zero any
+	origin, _ := given["origin"].(map[string]any)
+	if item := standard(f, len(origin) > 0); item != nil {
+		return valuesOf(reflect.ValueOf(item), f.fields)
+	}
+	return zeroValues(f.fields)
+}
+
+// standard is an item of f's list with nothing but defaults; nil: its zero
+// value.
+func standard(f *field, origin bool) any {
 	switch f.path {
 	case "groups":
 		group := cache.DefaultGroupConfig("")
-		if origin, _ := asMap(given["origin"]); len(origin) == 0 {
+		if !origin {
 			group.TTL = 0
 		}
-		zero = group
+		return group
 	case "pools":
-		zero = node.DefaultPoolConfig()
+		return node.DefaultPoolConfig()
 	case "pools[].endpoints":
-		zero = balance.EndpointConfig{Weight: 1}
-	default:
-		return zeroValues(f.fields)
+		return balance.EndpointConfig{Weight: 1}
 	}
-	return valuesOf(reflect.ValueOf(zero), f.fields)
+	return nil
+}
+
+// standardItem is standard for an item that is there.
+func standardItem(f *field, item reflect.Value) reflect.Value {
+	group, _ := item.Interface().(cache.GroupConfig)
+	if s := standard(f, group.Origin != cache.OriginConfig{}); s != nil {
+		return reflect.ValueOf(s)
+	}
+	return reflect.Zero(item.Type())
 }
 
 // valuesOf turns a struct into the map that would decode to it.
@@ -252,44 +270,28 @@ func set(values map[string]any, path []string, value any) {
 	values[name] = value
 }
 
+// list is a list of sections. It has a type of its own so that viper does not
+// change the names in it.
+type list []any
+
 // asList accepts a list, or the YAML text of one from a variable or flag.
 func asList(raw any) ([]any, error) {
-	if list, ok := raw.([]any); ok {
-		return list, nil
-	}
-	text, ok := raw.(string)
-	if !ok {
-		return nil, fmt.Errorf("%s is not a list", show(raw))
-	}
-	v := viper.New()
-	v.SetConfigType("yaml")
-	document := "list:\n" + indent(text)
-	if err := v.ReadConfig(strings.NewReader(document)); err != nil {
-		return nil, fmt.Errorf("%s is not a YAML list: %s", show(raw), oneLine(err.Error()))
-	}
-	list, ok := v.Get("list").([]any)
-	if !ok {
+	switch raw := raw.(type) {
+	case list:
+		return raw, nil
+	case []any:
+		return raw, nil
+	case string:
+		value, err := parseYAML([]byte(raw))
+		if err != nil {
+			return nil, fmt.Errorf("%s is not a YAML list: %w", show(raw), err)
+		}
+		if items, ok := value.([]any); ok {
+			return items, nil
+		}
 		return nil, fmt.Errorf("%s is not a YAML list", show(raw))
 	}
-	return list, nil
-}
-
-func indent(text string) string {
-	return "  " + strings.ReplaceAll(text, "\n", "\n  ")
-}
-
-func asMap(raw any) (map[string]any, bool) {
-	switch m := raw.(type) {
-	case map[string]any:
-		return m, true
-	case map[any]any:
-		named := make(map[string]any, len(m))
-		for k, v := range m {
-			named[fmt.Sprint(k)] = v
-		}
-		return named, true
-	}
-	return nil, false
+	return nil, fmt.Errorf("%s is not a list", show(raw))
 }
 
 // itemName is what an item is called in messages: its name, or its number.

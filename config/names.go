@@ -6,90 +6,66 @@ import (
 	"strings"
 )
 
-// checkNames refuses names in settings that are no setting's, and values where
-// a section belongs. keys are viper's dotted names, which include those
-// without a value; empty are those of sections without settings.
-func (f *field) checkNames(settings map[string]any, keys, empty []string) error {
-	all := slices.Sorted(slices.Values(slices.Concat(keys, empty)))
-	for _, key := range all {
-		at, err := root.checkPath(key)
-		if err != nil {
-			return err
-		}
-		if at.kind != kindSection && slices.Contains(empty, key) {
-			return fmt.Errorf("%s: {} is a section, not a value", key)
-		}
-	}
-	return f.checkSections(settings)
-}
-
-// checkPath follows a dotted name down to its setting or section.
-func (f *field) checkPath(path string) (*field, error) {
-	at := f
-	for name := range strings.SplitSeq(path, ".") {
-		if at.kind != kindSection {
-			return nil, fmt.Errorf("%s: %s has no settings below it", path, at.path)
-		}
-		below := at.child(name)
-		if below == nil {
-			return nil, unknown(join(at.path, name), at)
-		}
-		at = below
-	}
-	return at, nil
-}
-
-func (f *field) checkSections(settings map[string]any) error {
-	for _, name := range sortedKeys(settings) {
-		below := f.child(name)
-		if below == nil || below.kind != kindSection {
-			continue
-		}
-		section, ok := asMap(settings[name])
-		if !ok {
-			return fmt.Errorf("%s: %s is not a section of settings", below.path, show(settings[name]))
-		}
-		if err := below.checkSections(section); err != nil {
-			return err
+// checkSection notes the names in what a file says of a section that are no
+// setting's, as they are written, and values where a section belongs. It
+// returns the rest, without what has no value.
+func (l *loader) checkSection(f *field, given map[string]any, source string) map[string]any {
+	rest := map[string]any{}
+	for _, name := range sortedKeys(given) {
+		value, below, path := given[name], f.child(name), join(f.path, name)
+		section, isMap := value.(map[string]any)
+		items, isList := value.([]any)
+		switch {
+		case below == nil:
+			l.unknown(source, f, f.path, name)
+		case value == nil:
+		case below.kind == kindSection && isMap:
+			rest[name] = l.checkSection(below, section, source)
+		case below.kind == kindSection:
+			l.found(source, path, fmt.Errorf("%s: %s is not a section of settings", path, show(value)))
+		case isMap && len(section) == 0:
+			l.found(source, path, fmt.Errorf("%s: {} is a section, not a value", path))
+		case isMap:
+			l.found(source, path, fmt.Errorf("%s: %s has no settings below it", shownName(join(path, sortedKeys(section)[0])), path))
+		case below.kind == kindItems && isList:
+			rest[name] = list(items)
+		default:
+			rest[name] = value
 		}
 	}
-	return nil
+	return rest
 }
 
-// checkItem is checkNames for one item of a list, and for the sections in it.
-func checkItem(f *field, at string, given map[string]any) error {
+// checkItem is checkSection for the names in one item of a list.
+func (l *loader) checkItem(f *field, at string, given map[string]any, source string) {
 	for _, name := range sortedKeys(given) {
 		below := f.child(name)
 		if below == nil {
-			return unknown(at+"."+name, f)
-		}
-		if section, ok := asMap(given[name]); ok && below.kind == kindSection {
-			if err := checkItem(below, at+"."+name, section); err != nil {
-				return err
-			}
+			l.unknown(source, f, at, name)
+		} else if section, ok := given[name].(map[string]any); ok && below.kind == kindSection {
+			l.checkItem(below, join(at, name), section, source)
 		}
 	}
-	return nil
 }
 
-// unknown says that path is no setting, and which one was meant.
-func unknown(path string, parent *field) error {
-	name := path[strings.LastIndex(path, ".")+1:]
-	prefix := strings.TrimSuffix(path, name)
+// meantSetting is the setting that an unknown name below at was meant to be, or
+// "".
+func meantSetting(parent *field, at, name string) string {
 	candidates := make([]string, 0, len(parent.fields))
 	for _, f := range parent.fields {
 		candidates = append(candidates, f.name)
 	}
 	if meant := nearest(name, candidates); meant != "" {
-		return fmt.Errorf("%s: unknown setting; did you mean %s?", path, prefix+meant)
+		return join(at, meant)
 	}
-	// Perhaps the right name in the wrong place.
+	// Perhaps the right name in the wrong place, or the whole path.
+	name = strings.ToLower(name)
 	for _, f := range root.leaves() {
 		if f.path == name || strings.HasSuffix(f.path, "."+name) {
-			return fmt.Errorf("%s: unknown setting; did you mean %s?", path, f.path)
+			return f.path
 		}
 	}
-	return fmt.Errorf("%s: unknown setting", path)
+	return ""
 }
 
 // Suggest names the candidate that is a few typing errors away from name, as
@@ -103,6 +79,9 @@ func Suggest(name string, candidates []string) string {
 
 func nearest(name string, candidates []string) string {
 	slices.Sort(candidates)
+	if i := slices.IndexFunc(candidates, func(c string) bool { return strings.EqualFold(c, name) }); i >= 0 {
+		return candidates[i]
+	}
 	best, least := "", 4
 	for _, c := range candidates {
 		if d := distance(name, c); d < least && 2*d < len(c) {

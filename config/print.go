@@ -1,10 +1,14 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
+
+	"kring/node"
 )
 
 // hidden stands for a secret that is set.
@@ -63,10 +67,11 @@ func sortedKeysOf(maps ...map[string]string) []string {
 
 // origin is where the value at path came from, in words.
 func (l *Loaded) origin(path string) string {
-	if s := l.Sources[path]; s != "" {
-		return s
+	s := l.Sources[path]
+	if other, follows := strings.CutPrefix(s, "setting "); follows {
+		return "follows " + other
 	}
-	return "default"
+	return cmp.Or(s, "default")
 }
 
 // walk calls visit for each setting; for the head of a list item, and of a
@@ -84,13 +89,8 @@ func (l *Loaded) walk(f *field, path string, v reflect.Value, visit func(f *fiel
 			visit(c, at, reflect.Value{})
 			for i := range value.Len() {
 				item := value.Index(i)
-				name := map[string]any{}
-				inner := map[string]reflect.Value{}
-				named(item, inner)
-				if n, ok := inner["name"]; ok {
-					name["name"] = n.String()
-				}
-				l.walk(c, fmt.Sprintf("%s[%s]", at, itemName(name, i)), item, visit)
+				given := map[string]any{"name": nameOf(item)}
+				l.walk(c, fmt.Sprintf("%s[%s]", at, itemName(given, i)), item, visit)
 			}
 		default:
 			visit(c, at, value)
@@ -111,12 +111,12 @@ func (f *field) shown(v reflect.Value) string {
 // from.
 func (l *Loaded) Print(w io.Writer) error { return l.print(w, false) }
 
-// PrintChanged is Print of what a flag, the environment or the file sets.
+// PrintChanged is Print of what differs from the defaults.
 func (l *Loaded) PrintChanged(w io.Writer) error { return l.print(w, true) }
 
 func (l *Loaded) print(w io.Writer, changed bool) error {
 	p := &printer{loaded: l, changed: changed}
-	p.section(root, "", "", reflect.ValueOf(l.Config))
+	p.section(root, "", "", reflect.ValueOf(l.Config), reflect.ValueOf(node.DefaultConfig()))
 	if p.text.Len() == 0 {
 		p.line("", "# nothing but defaults", "")
 	}
@@ -126,7 +126,7 @@ func (l *Loaded) print(w io.Writer, changed bool) error {
 
 type printer struct {
 	loaded  *Loaded
-	changed bool // leaves out what nothing sets
+	changed bool // leaves out the defaults
 	text    strings.Builder
 }
 
@@ -138,15 +138,15 @@ func (p *printer) line(indent, text, source string) {
 	p.text.WriteString(strings.TrimRight(line, " ") + "\n")
 }
 
-func (p *printer) section(f *field, indent, path string, v reflect.Value) {
-	byName := map[string]reflect.Value{}
-	named(v, byName)
+// section writes v, whose defaults are those of standard.
+func (p *printer) section(f *field, indent, path string, v, standard reflect.Value) {
 	for _, c := range f.fields {
-		at, value := join(path, c.name), byName[c.name]
+		at, value, usual := join(path, c.name), fieldOf(v, c.name), fieldOf(standard, c.name)
 		switch {
-		case p.changed && c.kind != kindSection && p.loaded.Sources[at] == "":
+		case p.changed && c.same(value, usual):
 		case c.kind == kindSection:
-			p.heading(indent+c.name+":", func() { p.section(c, indent+"  ", at, value) })
+			p.line("", indent+c.name+":", "")
+			p.section(c, indent+"  ", at, value, usual)
 		case c.kind == kindItems && value.Len() == 0:
 			p.line(indent, c.name+": []", p.loaded.origin(at))
 		case c.kind == kindItems:
@@ -158,30 +158,24 @@ func (p *printer) section(f *field, indent, path string, v reflect.Value) {
 	}
 }
 
-// heading writes a line and what comes below it; if nothing does, neither.
-func (p *printer) heading(text string, below func()) {
-	before := p.text.String()
-	p.line("", text, "")
-	start := p.text.Len()
-	if below(); p.text.Len() > start {
-		return
+// same reports whether two values of a setting or section are equal.
+func (f *field) same(a, b reflect.Value) bool {
+	if f.kind == kindSection {
+		return !slices.ContainsFunc(f.fields, func(c *field) bool { return !c.same(fieldOf(a, c.name), fieldOf(b, c.name)) })
 	}
-	p.text.Reset()
-	p.text.WriteString(before)
+	if a.Kind() == reflect.Slice && a.Len() == 0 && b.Len() == 0 {
+		return true // nil or not
+	}
+	return reflect.DeepEqual(a.Interface(), b.Interface())
 }
 
 // items writes a list; the first line of each item gets the dash.
 func (p *printer) items(f *field, indent, path string, list reflect.Value) {
 	for i := range list.Len() {
 		item := list.Index(i)
-		inner := map[string]reflect.Value{}
-		named(item, inner)
-		given := map[string]any{}
-		if n, ok := inner["name"]; ok {
-			given["name"] = n.String()
-		}
 		start := p.text.Len()
-		p.section(f, indent+"    ", fmt.Sprintf("%s[%s]", path, itemName(given, i)), item)
+		given := map[string]any{"name": nameOf(item)}
+		p.section(f, indent+"    ", fmt.Sprintf("%s[%s]", path, itemName(given, i)), item, standardItem(f, item))
 		body := p.text.String()
 		p.text.Reset()
 		p.text.WriteString(body[:start] + indent + "  - " + strings.TrimPrefix(body[start:], indent+"    "))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -11,7 +12,8 @@ import (
 
 // parse turns what a file, variable or flag says into the type that the
 // setting has. Text from a variable or flag and a value from a YAML file are
-// treated alike: "12" and 12 are one number.
+// treated alike: "12" and 12 are one number. What YAML alone would take for a
+// number (0x10, 1_000, 010) is none.
 func (k kind) parse(raw any) (any, error) {
 	switch k {
 	case kindText:
@@ -42,11 +44,8 @@ func parseText(raw any) (string, error) {
 }
 
 func parseBool(raw any) (bool, error) {
-	switch v := raw.(type) {
-	case bool:
-		return v, nil
-	case string:
-		if b, err := strconv.ParseBool(v); err == nil {
+	if text, ok := written(raw); ok {
+		if b, err := strconv.ParseBool(text); err == nil {
 			return b, nil
 		}
 	}
@@ -92,40 +91,32 @@ var units = []struct {
 
 func parseSize(raw any) (int64, error) {
 	bad := fmt.Errorf("%s is not a size (try 256MiB, 64KiB or a number of bytes)", show(raw))
-	s, ok := raw.(string)
+	digits, ok := written(raw)
 	if !ok {
-		n, err := whole(raw)
-		if err != nil {
-			return 0, bad
-		}
-		return n, nil
+		return 0, bad
 	}
-	digits, factor := strings.TrimSpace(s), 1.0
+	factor := 1.0
 	for _, u := range units {
 		if rest, ok := strings.CutSuffix(digits, u.name); ok {
 			digits, factor = strings.TrimSpace(rest), u.bytes
 			break
 		}
 	}
-	if n, err := strconv.ParseInt(digits, 10, 64); err == nil && factor == 1 {
+	if n, err := whole(digits); err == nil && factor == 1 {
 		return n, nil
 	}
 	n, err := number(digits)
-	if n *= factor; err != nil || math.Abs(n) >= 1<<62 {
+	if n *= factor; err != nil || math.Abs(n) >= 1<<62 || factor == 1 && n != math.Trunc(n) {
 		return 0, bad
 	}
 	return int64(n), nil
 }
 
 func parseShare(raw any) (float64, error) {
-	text, percent := raw.(string)
-	if percent {
-		if text, percent = strings.CutSuffix(strings.TrimSpace(text), "%"); percent {
-			raw = text
-		}
-	}
-	n, err := number(raw)
-	if err != nil {
+	text, ok := written(raw)
+	text, percent := strings.CutSuffix(text, "%")
+	n, err := number(text)
+	if !ok || err != nil {
 		return 0, fmt.Errorf("%s is not a share (try 10%% or 0.1)", show(raw))
 	}
 	if percent {
@@ -135,12 +126,10 @@ func parseShare(raw any) (float64, error) {
 }
 
 func parseDuration(raw any) (time.Duration, error) {
-	if s, ok := raw.(string); ok {
-		if d, err := time.ParseDuration(strings.TrimSpace(s)); err == nil {
+	if text, ok := written(raw); ok {
+		if d, err := time.ParseDuration(text); err == nil {
 			return d, nil
 		}
-	} else if n, err := whole(raw); err == nil && n == 0 {
-		return 0, nil
 	}
 	return 0, fmt.Errorf("%s is not a duration (try 250ms, 30s or 10m)", show(raw))
 }
@@ -171,51 +160,35 @@ func parseTexts(raw any) ([]string, error) {
 
 var errNumber = errors.New("not a number")
 
-func whole(raw any) (int64, error) {
+// written is a single value as it is written, without the space around it.
+func written(raw any) (string, bool) {
 	switch v := raw.(type) {
-	case int:
-		return int64(v), nil
-	case int64:
-		return v, nil
-	case uint64:
-		if v > math.MaxInt64 {
-			return 0, errNumber
-		}
-		return int64(v), nil
-	case float64:
-		if v != math.Trunc(v) || math.Abs(v) >= 1<<53 {
-			return 0, errNumber
-		}
-		return int64(v), nil
 	case string:
-		return strconv.ParseInt(strings.TrimSpace(v), 10, 64)
+		return strings.TrimSpace(v), true
+	case scalar:
+		return string(v), true
 	}
-	return 0, errNumber
+	return "", false
+}
+
+// decimal matches the numbers that everybody reads alike: no leading zeros, no
+// other bases, nothing between the digits.
+var decimal = regexp.MustCompile(`^[+-]?(0|[1-9][0-9]*)?(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
+
+func whole(raw any) (int64, error) {
+	text, ok := written(raw)
+	if !ok || !decimal.MatchString(text) {
+		return 0, errNumber
+	}
+	return strconv.ParseInt(text, 10, 64)
 }
 
 func number(raw any) (float64, error) {
-	var n float64
-	switch v := raw.(type) {
-	case int:
-		n = float64(v)
-	case int64:
-		n = float64(v)
-	case uint64:
-		n = float64(v)
-	case float64:
-		n = v
-	case string:
-		var err error
-		if n, err = strconv.ParseFloat(strings.TrimSpace(v), 64); err != nil {
-			return 0, err
-		}
-	default:
+	text, ok := written(raw)
+	if !ok || !decimal.MatchString(text) {
 		return 0, errNumber
 	}
-	if math.IsNaN(n) || math.IsInf(n, 0) {
-		return 0, errNumber
-	}
-	return n, nil
+	return strconv.ParseFloat(text, 64)
 }
 
 // show quotes a value for an error message, on one line and not endlessly.

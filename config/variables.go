@@ -18,27 +18,27 @@ var variables = []string{"KRING_TOKEN", "KRING_BASE_PORT"}
 // name is kring or begins with it: KRING_SERVICE_HOST, KRING_NODE_PORT_8001_TCP.
 var service = regexp.MustCompile(`^KRING(_.+)?_(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 
-// checkVariables refuses variables that are named as a setting's would be, and
+// checkVariables finds the variables that are named as a setting's would be, and
 // are none's: whoever set one believes that it does something. Empty ones are
 // unset. Those that resemble no setting are somebody else's, a script's or a
 // test's, and left alone.
-func checkVariables(environment []string, known map[string]bool) error {
+func checkVariables(environment []string, known map[string]bool) (mistakes []error) {
 	for _, variable := range slices.Sorted(slices.Values(environment)) {
 		name, value, _ := strings.Cut(variable, "=")
 		switch {
 		case value == "" || known[name] || !strings.HasPrefix(name, prefix) || slices.Contains(variables, name):
 		case service.MatchString(name) || strings.HasSuffix(name, "_PORT") && strings.Contains(value, "://"):
 		case name == prefix+"CONFIG" || name == prefix+"CONFIG_FILE":
-			return fmt.Errorf("%s: unknown setting; the file is named by --config", name)
+			mistakes = append(mistakes, fmt.Errorf("%s: unknown setting; the file is named by --config", name))
 		default:
 			settings := slices.Sorted(maps.Keys(known))
 			meant := meantVariable(name, settings)
 			if meant != "" || slices.ContainsFunc(settings, func(k string) bool { return section(k) == section(name) }) {
-				return fmt.Errorf("%s: unknown setting%s", name, meant)
+				mistakes = append(mistakes, fmt.Errorf("%s: unknown setting%s", name, meant))
 			}
 		}
 	}
-	return nil
+	return mistakes
 }
 
 // section is the first word of a variable's name: CACHE of KRING_CACHE_MAX_BYTES.

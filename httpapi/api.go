@@ -33,6 +33,8 @@ type Options struct {
 	// Draining says that the node is about to stop; nil: never.
 	Draining func() bool
 	Log      *slog.Logger // nil: discarded
+	// LinesDropped is how many lines of the log were lost; nil: none.
+	LinesDropped func() uint64
 }
 
 // API answers HTTP requests.
@@ -115,7 +117,10 @@ func New(o Options) (*API, error) {
 		a.pools[name] = p
 		a.order = append(a.order, name)
 	}
-	a.metrics = newMetrics(a, o.Version)
+	if o.LinesDropped == nil {
+		o.LinesDropped = func() uint64 { return 0 }
+	}
+	a.metrics = newMetrics(a, o.Version, o.LinesDropped)
 	a.engine = a.newEngine()
 	return a, nil
 }

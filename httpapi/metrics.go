@@ -23,7 +23,7 @@ type metrics struct {
 	reloads  *prometheus.CounterVec
 }
 
-func newMetrics(a *API, version string) *metrics {
+func newMetrics(a *API, version string, linesDropped func() uint64) *metrics {
 	m := &metrics{registry: prometheus.NewRegistry()}
 	auto := promauto.With(m.registry)
 	m.requests = auto.NewCounterVec(prometheus.CounterOpts{
@@ -57,6 +57,9 @@ func newMetrics(a *API, version string) *metrics {
 	auto.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "kring_http_body_bytes", Help: "Memory set aside for request bodies being read.",
 	}, func() float64 { return float64(a.bodies.used.Load()) })
+	auto.NewCounterFunc(prometheus.CounterOpts{
+		Name: "kring_log_lines_dropped_total", Help: "Lines of the log that were lost, because nobody read them or they could not be written.",
+	}, func() float64 { return float64(linesDropped()) })
 	auto.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "kring_build_info", Help: "1, labelled with the version.",
 		ConstLabels: prometheus.Labels{"version": version},

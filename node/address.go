@@ -31,7 +31,41 @@ func (c Config) CheckAddress() error {
 	}
 	there := view.Members[i].URL
 	return check(listensAt(c.Node.Listen, there), "node.listen",
-		"%q is not what cluster.peers tells the others about %s (%s); set node.advertise if that is meant", c.Node.Listen, id, there)
+		"%q is not what cluster.peers tells the others about %s (%s): without node.listen the node listens there; if another address leads to it, set node.advertise to that URL",
+		c.Node.Listen, id, there)
+}
+
+// ListedAddress is host:port of the URL that cluster.peers has for this node;
+// "" if there is none.
+func (c Config) ListedAddress() string {
+	id, err := nodeID(c.Node)
+	if err != nil {
+		return ""
+	}
+	for _, item := range c.Cluster.Peers {
+		rest, own := strings.CutPrefix(item, id+"=")
+		if !own {
+			continue
+		}
+		address, _, _ := strings.Cut(rest, ";")
+		u, err := url.Parse(strings.TrimSpace(address))
+		if err != nil || u.Hostname() == "" {
+			return ""
+		}
+		moved := c.Node
+		moved.Listen = u.Host
+		// The id may be made of the port.
+		if _, _, err := splitAddress(u.Host); err == nil && sameID(moved, id) {
+			return u.Host
+		}
+		return ""
+	}
+	return ""
+}
+
+func sameID(i Identity, id string) bool {
+	own, err := nodeID(i)
+	return err == nil && own == id
 }
 
 // listensAt reports whether who listens on an address can be reached at a URL,

@@ -30,6 +30,9 @@ import (
 type Options struct {
 	// Log is where the node logs; nil: nowhere.
 	Log *slog.Logger
+	// LinesDropped is how many lines of the log were lost, for the metrics; nil:
+	// none.
+	LinesDropped func() uint64
 	// Version is the program's version, for people and for the origin.
 	Version string
 	// Listen and Dial replace package net's. Nothing in a node binds or
@@ -135,7 +138,7 @@ func build(cfg Config, o Options) (_ *Node, err error) {
 		Node: cfg.Node.ID, Version: o.Version, Cluster: cfg.Cluster.Name,
 		Cache: n.cache, Peers: n.peers, Pools: pools,
 		Limits: cfg.Limits, Auth: cfg.Auth, MaxValueBytes: cfg.Cache.MaxValueBytes, MaxKeyBytes: cfg.Cache.MaxKeyBytes,
-		Log: n.log, Draining: n.draining.Load,
+		Log: n.log, LinesDropped: o.LinesDropped, Draining: n.draining.Load,
 	})
 	if err != nil {
 		return nil, err
@@ -283,8 +286,8 @@ func (n *Node) Run(ctx context.Context) error {
 	case err = <-served:
 		ended = true
 	}
-	n.log.Info("draining")
 	n.draining.Store(true)
+	n.log.Info("draining")
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.cfg.Handoff.DrainTimeout)
 	defer cancel()
 	if !ended {

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -44,23 +45,42 @@ func check(ok bool, field, format string, args ...any) error {
 }
 
 // Validate reports a setting that cannot work, alone or with others; the error
-// is a *FieldError.
-func (c Config) Validate() error { return c.validate(c.validateOwnCluster) }
+// is a *FieldError, the first of Faults.
+func (c Config) Validate() error { return firstOf(c.Faults()...) }
 
-// ValidateShared is Validate for those who only look at a configuration: it may
-// be Shared, and CheckAddress is theirs to call.
-func (c Config) ValidateShared() error { return c.validate(c.validateSharedCluster) }
+// Faults are the settings that cannot work. Of each part of the configuration
+// only the first is found.
+func (c Config) Faults() []error { return c.faults(c.validateOwnCluster) }
 
-func (c Config) validate(cluster func() error) error {
-	for _, step := range []func() error{
-		c.validateIdentity, c.validateUnavailable, c.validateSecret, cluster, c.validateCache,
-		c.validatePools, c.validateGroups, c.validateAuth, c.validateLimits, c.validateLog,
-	} {
-		if err := step(); err != nil {
-			return asField(err)
+// FaultsShared is Faults for those who only look at a configuration: it may be
+// Shared, and CheckAddress is theirs to call.
+func (c Config) FaultsShared() []error { return c.faults(c.validateSharedCluster) }
+
+func (c Config) faults(cluster func() error) (faults []error) {
+	add := func(errs ...error) {
+		for _, err := range errs {
+			if err != nil {
+				faults = append(faults, asField(err))
+			}
 		}
 	}
-	return nil
+	add(c.validateIdentity(), c.validateUnavailable(), c.validateSecret(), cluster(), c.validateCache())
+	add(c.validatePools()...)
+	add(c.validateGroups()...)
+	add(c.validateAuth()...)
+	add(c.validateLimits(), c.validateLog())
+	told := map[string]bool{}
+	for _, err := range faults {
+		if fault, ok := errors.AsType[*FieldError](err); ok {
+			told[fault.Field] = true
+		}
+	}
+	for _, err := range c.validateRanges() {
+		if fault, ok := errors.AsType[*FieldError](err); ok && !told[fault.Field] {
+			add(err)
+		}
+	}
+	return faults
 }
 
 func (c Config) validateIdentity() error {
@@ -118,7 +138,7 @@ func (c Config) validateCache() error {
 	)
 }
 
-func (c Config) validateGroups() error {
+func (c Config) validateGroups() (errs []error) {
 	seen := map[string]bool{}
 	for _, g := range c.Groups {
 		at := "groups[" + g.Name + "]."
@@ -128,12 +148,10 @@ func (c Config) validateGroups() error {
 			check(g.LoadTimeout > 0, at+"load_timeout", "%v must be more than 0", g.LoadTimeout),
 			c.checkOrigin(at, g.Origin),
 		)
-		if err != nil {
-			return err
-		}
+		errs = append(errs, err)
 		seen[g.Name] = true
 	}
-	return check(len(c.Groups) > 0, "groups", "[]: there must be at least one")
+	return append(errs, check(len(c.Groups) > 0, "groups", "[]: there must be at least one"))
 }
 
 func (c Config) checkOrigin(at string, o cache.OriginConfig) error {
@@ -150,42 +168,41 @@ func (c Config) checkOrigin(at string, o cache.OriginConfig) error {
 	return nil
 }
 
-func (c Config) validatePools() error {
+func (c Config) validatePools() (errs []error) {
 	seen := map[string]bool{}
 	for i, p := range c.Pools {
 		if p.Name == "" {
-			return check(false, fmt.Sprintf("pools[%d].name", i), `"" must be set`)
+			errs = append(errs, check(false, fmt.Sprintf("pools[%d].name", i), `"" must be set`))
+			continue
 		}
 		at := "pools[" + p.Name + "]."
 		err := firstOf(
 			check(!seen[p.Name], at+"name", "%q is there twice", p.Name),
 			p.Validate(),
 			p.Origin.Validate(p.Name),
+			checkPorts(at, p.Endpoints),
+			check(p.State != "redis" || c.Redis.Configured(), at+"state", "redis needs redis.addresses, which is empty"),
 		)
-		if err != nil {
-			return err
-		}
-		for _, e := range p.Endpoints {
-			u, err := url.Parse(e.URL)
-			if err := check(err == nil && portOf(u), at+"endpoints["+e.Name+"].url", "%q: the port must be a number from 1 to 65535", e.URL); err != nil {
-				return err
-			}
-		}
+		errs = append(errs, err)
 		seen[p.Name] = true
-		if p.State == "redis" {
-			if err := check(c.Redis.Configured(), at+"state", "redis needs redis.addresses, which is empty"); err != nil {
-				return err
-			}
-		}
 	}
-	return c.Redis.Validate()
+	return append(errs, c.Redis.Validate())
 }
 
-func (c Config) validateAuth() error {
-	for _, host := range c.Auth.AllowedOriginHosts {
-		if why := balance.CheckAllowedHost(host); why != "" {
-			return check(false, "auth.allowed_origin_hosts", "%q: %s", host, why)
+func checkPorts(at string, endpoints []balance.EndpointConfig) error {
+	for _, e := range endpoints {
+		u, err := url.Parse(e.URL)
+		if err := check(err == nil && portOf(u), at+"endpoints["+e.Name+"].url", "%q: the port must be a number from 1 to 65535", e.URL); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+func (c Config) validateAuth() (errs []error) {
+	for _, host := range c.Auth.AllowedOriginHosts {
+		why := balance.CheckAllowedHost(host)
+		errs = append(errs, check(why == "", "auth.allowed_origin_hosts", "%q: %s", host, why))
 	}
 	seen := map[string]bool{}
 	for i, t := range c.Auth.Tokens {
@@ -198,16 +215,19 @@ func (c Config) validateAuth() error {
 			check(!seen[t.Name], at+"name", "%q is there twice", t.Name),
 			check(t.TokenFile != "", at+"token_file", `"" must name a file`),
 			check(slices.Contains([]string{"read", "write", "admin"}, t.Role), at+"role", "%q must be read, write or admin", t.Role),
+			c.checkGroups(at+"groups", t.Groups),
 		)
-		if err != nil {
-			return err
-		}
+		errs = append(errs, err)
 		seen[t.Name] = true
-		for _, g := range t.Groups {
-			known := slices.ContainsFunc(c.Groups, func(group cache.GroupConfig) bool { return group.Name == g })
-			if !known {
-				return check(false, at+"groups", "%q is not in the list groups", g)
-			}
+	}
+	return errs
+}
+
+func (c Config) checkGroups(field string, names []string) error {
+	for _, name := range names {
+		known := slices.ContainsFunc(c.Groups, func(group cache.GroupConfig) bool { return group.Name == name })
+		if !known {
+			return check(false, field, "%q is not in the list groups", name)
 		}
 	}
 	return nil

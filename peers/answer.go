@@ -39,8 +39,8 @@ func (s *served) act() {
 	p, key := s.in.p, s.req.Key
 	defer func() {
 		if cause := recover(); cause != nil {
-			p.log.Error("panic while a peer's call was served", slog.String("peer", s.in.id), slog.Any("panic", cause))
 			s.reply, s.kind = reply{err: cache.ErrInternal}, cache.KindNone
+			p.log.Error("panic while a peer's call was served", slog.String("peer", s.in.id), slog.Any("panic", cause))
 		}
 	}()
 	if s.changes() && s.ctx.Err() != nil {

@@ -131,19 +131,19 @@ func isShortage(err error) bool {
 // lasts does the monitor, as whenever there is no link.
 func (pe *peer) refused(err error) {
 	if isShortage(err) {
+		pe.tried.Store(true)
 		if pe.p.once(notice{"", causeShortage}) {
 			pe.p.log.Error("no descriptor or port left for a link", slog.String("peer", pe.id), slog.Any("error", err))
 		}
-		pe.tried.Store(true)
 		return
 	}
-	defer pe.tried.Store(true)
 	r := asRefusal(err)
 	pe.refusal.Store(r)
 	if r != nil {
 		pe.p.refusals.Add(1)
-		pe.p.tellRefusal(pe.id, r)
 		pe.p.tripCircuit(pe, r.Error(), false)
+		pe.tried.Store(true)
+		pe.p.tellRefusal(pe.id, r)
 		return
 	}
 	reason := printable(err.Error())
@@ -151,6 +151,7 @@ func (pe *peer) refused(err error) {
 	if gone {
 		reason = "nothing listens at its address"
 	}
+	defer pe.tried.Store(true)
 	pe.p.openCircuit(pe, reason, gone)
 }
 
@@ -236,13 +237,13 @@ func (pe *peer) keep(ctx context.Context, l *link) error {
 	p.attach(pe, l)
 	pe.tried.Store(true)
 	err := l.run()
+	pe.end(l.counted.Load())
+	pe.lost.Store(p.clock())
+	p.attach(pe, nil)
 	if brokenFrames(err) {
 		p.brokenFrames.Add(1)
 		p.tellBroken(pe.id, err)
 	}
-	pe.end(l.counted.Load())
-	pe.lost.Store(p.clock())
-	p.attach(pe, nil)
 	return err
 }
 

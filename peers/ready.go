@@ -10,20 +10,22 @@ const readyWithin = 3 * time.Second
 
 // updateReady notes whether clients should be sent to this node.
 func (p *Peers) updateReady(now int64) {
-	reason := p.outcast()
-	switch {
-	case reason != "" && p.wasReady:
-		if _, last := p.Ready(); last == "" {
-			p.log.Error("no longer ready", slog.String("reason", reason))
-		}
-	case reason == "" && !p.wasReady:
+	_, last := p.Ready()
+	reason, missing := p.outcast(), ""
+	wasReady := p.wasReady
+	if reason == "" && !wasReady {
 		if reason = p.unheard(); reason != "" && now > p.started+int64(readyWithin) {
-			p.log.Warn("ready although not heard by all", slog.String("reason", reason))
-			reason = ""
+			reason, missing = "", reason
 		}
 		p.wasReady = reason == ""
 	}
 	p.notReady.Store(&reason)
+	switch {
+	case missing != "":
+		p.log.Warn("ready although not heard by all", slog.String("reason", missing))
+	case reason != "" && wasReady && last == "":
+		p.log.Error("no longer ready", slog.String("reason", reason))
+	}
 }
 
 // unheard says what is missing until all members have been tried and all that
