@@ -66,8 +66,9 @@ func newRoot() *cobra.Command {
 form one cache in front of slow HTTP origins: any client asks any node for a
 key, and the node that owns it answers from memory or loads it once.`,
 		Example: `  kring serve                                     # one useful node on 127.0.0.1:8001
-  curl -X PUT --data hello http://127.0.0.1:8001/v1/cache/kv/greeting
-  curl http://127.0.0.1:8001/v1/cache/kv/greeting`,
+  kring put kv greeting 'hello, ring'             # in another terminal
+  kring get kv greeting
+  curl http://127.0.0.1:8001/v1/cache/kv/greeting # the same over HTTP`,
 		// Without SetVersionTemplate: a template in use keeps the linker from
 		// dropping unused methods, and doubles the program.
 		Version:       strings.TrimPrefix(versionLine(), "kring "),
@@ -79,7 +80,7 @@ key, and the node that owns it answers from memory or loads it once.`,
 	}
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
-		newServe(), newOrigin(), newRing(), newStatus(), newHealth(),
+		newServe(), newOrigin(), newGet(), newPut(), newDelete(), newPurge(), newRing(), newStatus(), newHealth(),
 		newToken(), newConfig(), newLoad(), newVersion(),
 	)
 	root.InitDefaultCompletionCmd()
