@@ -42,6 +42,7 @@ func failed(err error) error {
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newRoot()
 	root.SetArgs(args)
+	root.Annotations = map[string]string{commandLine: typed(args)}
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -97,6 +98,24 @@ key, and the node that owns it answers from memory or loads it once.`,
 		}
 	}
 	return root
+}
+
+// commandLine is where the root command has its line, for reports.
+const commandLine = "command line"
+
+// typed is the command as it could be typed in a shell again.
+func typed(args []string) string {
+	line := []string{"kring"}
+	for _, arg := range args {
+		plain := arg != "" && !strings.ContainsFunc(arg, func(r rune) bool {
+			return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:,=@%+", r))
+		})
+		if !plain {
+			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+		}
+		line = append(line, arg)
+	}
+	return strings.Join(line, " ")
 }
 
 // oneLine keeps a message of several lines on one.
