@@ -14,7 +14,7 @@ import (
 // folder that is not named here may not exist.
 var mayImport = map[string][]string{
 	"kring":                {"kring/cli"},
-	"kring/cli":            {"kring/config", "kring/node", "kring/origin/demo", "kring/consistenthash", "kring/membership", "kring/httpapi", "kring/loadgen"},
+	"kring/cli":            {"kring/config", "kring/node", "kring/origin/demo", "kring/consistenthash", "kring/membership", "kring/httpapi", "kring/client", "kring/loadgen"},
 	"kring/config":         {"kring/node", "kring/cache", "kring/membership", "kring/balance", "kring/origin", "kring/httpapi"},
 	"kring/node":           {"kring/httpapi", "kring/peers", "kring/membership", "kring/origin", "kring/balance", "kring/cache", "kring/consistenthash"},
 	"kring/node/nodetest":  {"kring/node", "kring/httpapi", "kring/peers", "kring/membership", "kring/origin", "kring/balance", "kring/cache", "kring/consistenthash"},

@@ -137,7 +137,7 @@ func (b *bench) launchForTrace(ctx context.Context, s *stage) (origin string, t 
 	if err != nil {
 		return "", nil, err
 	}
-	p, err := s.start(dir, "kring origin", b.kring, "origin", "--listen", origin)
+	p, err := s.start(dir, "kring origin", b.kring, "origin", "--listen", origin, "--latency", "0")
 	if err != nil {
 		return "", nil, err
 	}

@@ -63,6 +63,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	log.SetOutput(lines) // of libraries; slog's handlers have their own way
 	root := newRoot()
 	root.SetArgs(args)
+	root.Annotations = map[string]string{commandLine: typed(args)}
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(lines)
@@ -90,8 +91,9 @@ func newRoot() *cobra.Command {
 form one cache in front of slow HTTP origins: any client asks any node for a
 key, and the node that owns it answers from memory or loads it once.`,
 		Example: `  kring serve                                     # one useful node on 127.0.0.1:8001
-  curl -X PUT --data hello http://127.0.0.1:8001/v1/cache/kv/greeting
-  curl http://127.0.0.1:8001/v1/cache/kv/greeting`,
+  kring put kv greeting 'hello, ring'             # in another terminal
+  kring get kv greeting
+  curl http://127.0.0.1:8001/v1/cache/kv/greeting # the same over HTTP`,
 		// Without SetVersionTemplate: a template in use keeps the linker from
 		// dropping unused methods, and doubles the program.
 		Version:       strings.TrimPrefix(versionLine(), "kring "),
@@ -103,7 +105,7 @@ key, and the node that owns it answers from memory or loads it once.`,
 	}
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
-		newServe(), newOrigin(), newRing(), newStatus(), newHealth(),
+		newServe(), newOrigin(), newGet(), newPut(), newDelete(), newPurge(), newRing(), newStatus(), newHealth(),
 		newToken(), newConfig(), newLoad(), newVersion(),
 	)
 	root.InitDefaultCompletionCmd()
@@ -120,6 +122,24 @@ key, and the node that owns it answers from memory or loads it once.`,
 		}
 	}
 	return root
+}
+
+// commandLine is where the root command has its line, for reports.
+const commandLine = "command line"
+
+// typed is the command as it could be typed in a shell again.
+func typed(args []string) string {
+	line := []string{"kring"}
+	for _, arg := range args {
+		plain := arg != "" && !strings.ContainsFunc(arg, func(r rune) bool {
+			return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:,=@%+", r))
+		})
+		if !plain {
+			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+		}
+		line = append(line, arg)
+	}
+	return strings.Join(line, " ")
 }
 
 // oneLine keeps a message of several lines on one.

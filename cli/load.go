@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,20 +44,25 @@ loop).
 'kring origin' prove, and that no write is undone. A failed try that another node
 answers is a retry, not an error; an unknown group or a refused token ends the
 run. Ctrl-C ends the run with its report. The exit code is 1 if any request
-failed, any body was wrong or the books do not balance.
+failed, any body was wrong or the books do not balance. The verdict also names
+what fails nothing, but no healthy cluster does: nodes that did not answer,
+requests sent again, answers far slower than the run's own median, a rate that
+was not reached, books that could not be checked.
 
 --scenario rehearses what a cache exists to stop, against a cluster whose origin
 is --origin, 'kring origin', which it tells how to behave: avalanche (many keys
 expire together), breakdown (a hot key expires), penetration (a flood of keys
 that do not exist), stampede (many want one key at once). Counts decide, times
 are told. --count is the number of keys, or of clients for stampede; --rate and
---duration those of breakdown's reads; --keys is not used, a scenario has its own.`,
+--duration those of breakdown's reads; --keys is not used, a scenario has its own.
+
+--report writes either as a page (HTML).`,
 		Example: `  kring load --nodes http://127.0.0.1:8001,http://127.0.0.1:8002 --group docs \
     --keys zipf:1.1:10000 --duration 30s --origin http://127.0.0.1:8100 --verify
   kring load --nodes http://127.0.0.1:8001 --group kv --write 5% --delete 1% --rate 2000 --report run.html
   kring load --nodes http://127.0.0.1:8001 --group docs --keys web07.keys.gz --json
   kring load --nodes http://127.0.0.1:8001,http://127.0.0.1:8002 --group docs \
-    --origin http://127.0.0.1:8100 --scenario stampede`,
+    --origin http://127.0.0.1:8100 --scenario stampede --report stampede.html`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -104,7 +110,9 @@ func (f *loadFlags) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	if f.scenario != "" {
-		return f.play(cmd)
+		if err := f.checkScenario(cmd); err != nil {
+			return err
+		}
 	}
 	// Made before the run: a report that cannot be written is known at once.
 	report, err := createReport(f.report)
@@ -113,18 +121,38 @@ func (f *loadFlags) run(cmd *cobra.Command) (err error) {
 	}
 	errOut := cmd.ErrOrStderr()
 	f.cfg.Progress, f.cfg.Terminal = errOut, isTerminal(errOut)
+	f.cfg.Command, f.cfg.Version = cmd.Root().Annotations[commandLine], version()
 	ctx, stop := untilSignal(cmd.Context(), errOut)
 	defer stop()
-	result, err := loadgen.Run(ctx, f.cfg)
+	result, err := f.load(ctx)
 	if err != nil {
-		return errors.Join(failed(err), report.discard())
+		return errors.Join(err, report.discard())
 	}
-	return errors.Join(f.print(cmd.OutOrStdout(), result), failed(report.write(result, errOut)), failed(result.Err()))
+	return errors.Join(failed(f.print(cmd.OutOrStdout(), result)), failed(report.write(result, errOut)), failed(result.Err()))
 }
 
-// play plays a scenario in place of a load.
-func (f *loadFlags) play(cmd *cobra.Command) error {
-	for _, name := range []string{"write", "delete", "report"} {
+// outcome is what a load or a scenario came to.
+type outcome interface {
+	WriteText(out io.Writer) error
+	WriteHTML(out io.Writer) error
+	Err() error
+}
+
+func (f *loadFlags) load(ctx context.Context) (outcome, error) {
+	if f.scenario == "" {
+		result, err := loadgen.Run(ctx, f.cfg)
+		return result, failed(err)
+	}
+	verdict, err := loadgen.RunScenario(ctx, f.scenario, f.cfg)
+	if errors.Is(err, loadgen.ErrUnfit) {
+		return nil, err // the user's mistake, found out by asking
+	}
+	return verdict, failed(err)
+}
+
+// checkScenario refuses what a scenario cannot be told.
+func (f *loadFlags) checkScenario(cmd *cobra.Command) error {
+	for _, name := range []string{"write", "delete"} {
 		if cmd.Flags().Changed(name) {
 			return fmt.Errorf("--%s: goes with no --scenario", name)
 		}
@@ -138,28 +166,14 @@ func (f *loadFlags) play(cmd *cobra.Command) error {
 	case f.cfg.Origin == "":
 		return errors.New(`--origin: "": a scenario needs the demo origin`)
 	}
-	errOut := cmd.ErrOrStderr()
-	f.cfg.Progress = errOut
-	ctx, stop := untilSignal(cmd.Context(), errOut)
-	defer stop()
-	verdict, err := loadgen.RunScenario(ctx, f.scenario, f.cfg)
-	if err != nil {
-		return failed(err)
-	}
-	out := cmd.OutOrStdout()
-	if f.asJSON {
-		err = writeJSON(out, verdict)
-	} else {
-		err = verdict.WriteText(out)
-	}
-	return errors.Join(failed(err), failed(verdict.Err()))
+	return nil
 }
 
-func (f *loadFlags) print(out io.Writer, result *loadgen.Result) error {
-	if !f.asJSON {
-		return failed(result.WriteText(out))
+func (f *loadFlags) print(out io.Writer, result outcome) error {
+	if f.asJSON {
+		return writeJSON(out, result)
 	}
-	return failed(writeJSON(out, result))
+	return result.WriteText(out)
 }
 
 func writeJSON(out io.Writer, v any) error {
@@ -183,7 +197,7 @@ func createReport(name string) (*reportFile, error) {
 	return &reportFile{file}, nil
 }
 
-func (r *reportFile) write(result *loadgen.Result, stderr io.Writer) error {
+func (r *reportFile) write(result outcome, stderr io.Writer) error {
 	if r == nil {
 		return nil
 	}

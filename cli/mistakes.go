@@ -3,7 +3,9 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -29,9 +31,40 @@ func noArgs(cmd *cobra.Command, args []string) error {
 		names = append(names, c.Name())
 	}
 	if len(names) == 0 {
-		return fmt.Errorf("%s takes no arguments, but there is %q", cmd.CommandPath(), args[0])
+		return fmt.Errorf("%s takes no arguments, but there is %q%s", cmd.CommandPath(), args[0], meantAsFlag(cmd, args[0]))
 	}
 	return fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), config.Suggest(args[0], names))
+}
+
+// meantAsFlag says with which flag an argument belongs that is an address or a
+// configuration.
+func meantAsFlag(cmd *cobra.Command, arg string) string {
+	var names []string
+	switch {
+	case looksLikeURL(arg):
+		names = []string{"node", "nodes", "listen"}
+	case strings.HasSuffix(arg, ".yaml"), strings.HasSuffix(arg, ".yml"):
+		names = []string{"config"}
+	}
+	for _, name := range names {
+		if cmd.Flags().Lookup(name) != nil {
+			return fmt.Sprintf("; did you mean --%s %s?", name, arg)
+		}
+	}
+	return ""
+}
+
+// looksLikeURL tells what people write for a node: a URL, or host and port.
+func looksLikeURL(arg string) bool {
+	if strings.Contains(arg, "://") {
+		return true
+	}
+	_, port, err := net.SplitHostPort(arg)
+	if err != nil {
+		return false
+	}
+	_, err = strconv.ParseUint(port, 10, 16)
+	return err == nil
 }
 
 // helpTopic refuses a command that does not exist.
@@ -53,7 +86,13 @@ var elsewhere = map[string]string{
 // flagError adds which flag was meant.
 func flagError(cmd *cobra.Command, err error) error {
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
-	if !ok || unknown.GetSpecifiedShortnames() != "" {
+	if !ok {
+		return err
+	}
+	if unknown.GetSpecifiedShortnames() != "" {
+		if strings.Contains(cmd.Use, "KEY") {
+			return fmt.Errorf(`%w; a key that begins with a dash stands behind "--"`, err)
+		}
 		return err
 	}
 	var names []string

@@ -30,13 +30,15 @@ func newOrigin() *cobra.Command {
 		Use:   "origin",
 		Short: "Run a slow demo origin that counts its loads",
 		Long: `Serves a document for every key at /docs/KEY and /search?q=KEY; with --dir, the
-files of that directory there: DIR/a/b.txt at /docs/a/b.txt. It can be slow,
-fail, lack keys or have another version, and tells how often it was asked:
+files of that directory there: DIR/a/b.txt at /docs/a/b.txt. An answer takes 100 ms
+unless --latency says otherwise, so that a hit of a cache in front of it is seen
+to be one. It can fail, lack keys or have another version, and tells how often it
+was asked:
 
   GET /_/stats, GET /_/stats/KEY    what was asked for; DELETE /_/stats: from zero
   GET /_/windows                    when, in tenths of a second
   GET /_/control, PUT /_/control    how it behaves; a PUT changes what it names`,
-		Example: `  kring origin --latency 100ms --jitter 50ms
+		Example: `  kring origin --latency 300ms --jitter 50ms
   curl http://127.0.0.1:8100/docs/user:42
   curl -X PUT -d '{"latency":"2s","error_rate":0.5,"missing":"^gone-"}' http://127.0.0.1:8100/_/control`,
 		Args: noArgs,
@@ -46,7 +48,7 @@ fail, lack keys or have another version, and tells how often it was asked:
 	flags.SortFlags = false
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:8100", "`ADDRESS` to listen on")
 	flags.StringVar(&f.dir, "dir", "", "serve the files of `DIR` at /docs/PATH in place of documents")
-	flags.DurationVar(&f.latency, "latency", 0, "how long each answer takes")
+	flags.DurationVar(&f.latency, "latency", 100*time.Millisecond, "how long each answer takes")
 	flags.DurationVar(&f.jitter, "jitter", 0, "how much longer it may take")
 	flags.Float64Var(&f.errorRate, "error-rate", 0, "share of requests that fail, 0 to 1")
 	flags.StringVar(&f.missing, "missing", "", "keys that are missing: a `SHARE` (20%) or a regular expression")

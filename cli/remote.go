@@ -26,6 +26,7 @@ type remote struct {
 	file      string // configuration
 	tokenFile string
 	timeout   time.Duration
+	writes    bool // what it asks for changes something
 }
 
 // maxAnswer bounds what is read of a node's answer.
@@ -35,7 +36,7 @@ func (r *remote) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&r.node, "node", "", "`URL` of the node (default: that of the configuration, http://127.0.0.1:8001; of one for several nodes, the first unless KRING_NODE_ID says which)")
 	f.StringVar(&r.tokenFile, "token-file", "", "`FILE` with the token to send (or the environment's KRING_TOKEN)")
-	f.DurationVar(&r.timeout, "timeout", 3*time.Second, "longest wait for an answer")
+	f.DurationVar(&r.timeout, "timeout", cmp.Or(r.timeout, 3*time.Second), "longest wait for an answer")
 }
 
 // resolve settles which node is asked.

@@ -48,6 +48,9 @@ Keys are taken as they are, not percent-decoded.`,
 			if r.node != "" {
 				return askRing(cmd.Context(), &r, out, group, keys, asJSON)
 			}
+			if len(keys) > 0 && isOrigin(keys[0]) {
+				fmt.Fprintf(cmd.ErrOrStderr(), "%q is taken for a key; a node is named by --node\n", keys[0])
+			}
 			l, err := config.Look(r.file, nil)
 			if err != nil {
 				return err
@@ -74,6 +77,12 @@ Keys are taken as they are, not percent-decoded.`,
 	cmd.Flags().StringVar(&group, "group", "", "with --node: a group that may have the keys (default: its first)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+// isOrigin tells a URL without a path, which is a node's rather than a key.
+func isOrigin(key string) bool {
+	u, err := url.Parse(key)
+	return err == nil && u.Host != "" && (u.Path == "" || u.Path == "/")
 }
 
 func nodes(n int) string {

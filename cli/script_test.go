@@ -19,7 +19,13 @@ import (
 	"kring/cli"
 )
 
+// raceEnd keeps a program with the race detector from sleeping for a second at its end.
+const raceEnd = "atexit_sleep_ms=10"
+
 func TestMain(m *testing.M) {
+	if err := os.Setenv("GORACE", raceEnd); err != nil {
+		panic(err)
+	}
 	testscript.Main(m, map[string]func(){
 		"kring": func() { os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
 	})
@@ -39,6 +45,7 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata",
 		Setup: func(e *testscript.Env) error {
 			e.Values["processes"] = map[string]*process{}
+			e.Setenv("GORACE", raceEnd)
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -92,7 +99,7 @@ func command(ts *testscript.TestScript, args []string) *exec.Cmd {
 	cmd := exec.Command("kring", args...)
 	cmd.Dir = ts.MkAbs(".")
 	// A binary built to measure coverage would complain on stderr without.
-	cmd.Env = append(cmd.Env, "GOCOVERDIR="+ts.Getenv("WORK"))
+	cmd.Env = append(cmd.Env, "GOCOVERDIR="+ts.Getenv("WORK"), "GORACE="+raceEnd)
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "KRING_NODE_ID", "KRING_NODE_LISTEN", "KRING_LISTEN", "KRING_CACHE_MAX_BYTES", "KRING_CACHE_MAXBYTES", "KRING_CLUSTER_SECRET", "KRING_CLUSTER_SECRET_FILE", "KRING_LOG_LEVEL", "KRING_TOKEN"} {
 		if v := ts.Getenv(name); v != "" {
 			cmd.Env = append(cmd.Env, name+"="+v)

@@ -5,19 +5,62 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"kring/client"
 )
 
 // Books say whether the nodes' counters agree with one another and with the
-// origin's (API.md, "the books").
+// origin's.
 type Books struct {
+	// State is "balanced", "not balanced", or "not checked" where nothing was
+	// found wrong, but some books could not be looked at.
+	State string `json:"state"`
 	// Balanced: nothing that could be checked was wrong.
 	Balanced bool `json:"balanced"`
 	// Wrong says what does not add up, NotChecked what could not be looked at.
 	Wrong      []string `json:"wrong"`
 	NotChecked []string `json:"not_checked"`
+	// Silent are the members and entry nodes that did not answer at the end.
+	Silent []string `json:"silent"`
+}
+
+// noOrigin is what is not checked because nobody wants it.
+const noOrigin = "the origin: no --origin is given"
+
+// skipped is what should have been checked, and could not be.
+func (b *Books) skipped() []string {
+	return slices.DeleteFunc(slices.Clone(b.NotChecked), func(s string) bool { return s == noOrigin })
+}
+
+// judge fills in the state.
+func (b *Books) judge() {
+	switch {
+	case len(b.Wrong) > 0:
+		b.State = "not balanced"
+	case len(b.skipped()) > 0:
+		b.State = "not checked"
+	default:
+		b.State = "balanced"
+	}
+}
+
+// rows are the books in a result.
+func (b *Books) rows() (rows []string) {
+	for _, s := range b.Wrong {
+		rows = append(rows, "NOT BALANCED: "+s)
+	}
+	for _, s := range b.skipped() {
+		rows = append(rows, "not checked: "+s)
+	}
+	if len(rows) == 0 && slices.Contains(b.NotChecked, noOrigin) {
+		return []string{"balanced, without the origin's: no --origin is given"}
+	}
+	if len(rows) == 0 {
+		return []string{"balanced"}
+	}
+	return rows
 }
 
 const (
@@ -38,6 +81,7 @@ type auditor struct {
 type ledgerPage struct {
 	nodes   map[string]nodeBooks // by member id, or by URL
 	missing []string             // members whose books could not be read
+	silent  []string             // members that did not answer, or are down
 	busy    bool                 // the books did not come to rest
 	guessed bool                 // nobody said who the members are: the entry nodes are taken for them
 	origin  originStats
@@ -83,7 +127,30 @@ func (a *auditor) after(ctx context.Context, before *ledgerPage) (books Books, o
 		books, originLoads = before.compare(page, a.origin.url != "")
 		return books.Balanced
 	})
+	if err == nil {
+		books.Silent = append(books.Silent, a.silentEntries(ctx)...)
+	}
 	return books, originLoads, err
+}
+
+// silentEntries are the entry nodes that do not answer and that no member's URL
+// names: those were asked with the others.
+func (a *auditor) silentEntries(ctx context.Context) (silent []string) {
+	members, err := a.client.Members(ctx)
+	if err != nil {
+		return nil
+	}
+	for _, node := range a.nodes {
+		at := strings.TrimRight(node, "/")
+		if slices.ContainsFunc(members, func(m client.Member) bool { return strings.TrimRight(m.URL, "/") == at }) {
+			continue
+		}
+		var refused *client.Error
+		if _, err := a.client.BooksOf(ctx, node); err != nil && !errors.As(err, &refused) {
+			silent = append(silent, node)
+		}
+	}
+	return silent
 }
 
 // poll calls done every settleStep until it says so, settleTime is over, or
@@ -122,6 +189,9 @@ func (a *auditor) read(ctx context.Context) (*ledgerPage, error) {
 	}
 	for _, m := range members {
 		b, err := a.client.BooksOf(ctx, m.URL)
+		if m.State == "down" || err != nil && !errors.As(err, &refused) {
+			page.silent = append(page.silent, m.ID)
+		}
 		if err != nil {
 			page.missing = append(page.missing, m.ID)
 			continue
@@ -151,7 +221,7 @@ func (p *ledgerPage) equal(o *ledgerPage) bool {
 // compare checks each node's identities, and over what happened since p the
 // cluster's.
 func (p *ledgerPage) compare(now *ledgerPage, withOrigin bool) (books Books, originLoads int64) {
-	books = Books{Wrong: []string{}, NotChecked: []string{}}
+	books = Books{Wrong: []string{}, NotChecked: []string{}, Silent: slices.Concat([]string{}, now.silent)}
 	var peer, served, abandoned, loads int64
 	for id, b := range now.nodes {
 		ways := b.Hits + b.HotHits + b.Stale + b.Joined + b.Peer + b.Loads + b.Refused
@@ -194,7 +264,7 @@ func (p *ledgerPage) compare(now *ledgerPage, withOrigin bool) (books Books, ori
 	}
 	switch {
 	case !withOrigin:
-		books.skip("the origin: no --origin is given")
+		books.skip(noOrigin)
 	case originLoads < 0:
 		books.skip("the origin: it was restarted or reset")
 	case len(books.NotChecked) == 0 && loads != originLoads:
@@ -204,6 +274,7 @@ func (p *ledgerPage) compare(now *ledgerPage, withOrigin bool) (books Books, ori
 	slices.Sort(books.NotChecked)
 	books.NotChecked = slices.Compact(books.NotChecked)
 	books.Balanced = len(books.Wrong) == 0
+	books.judge()
 	return books, originLoads
 }
 

@@ -339,6 +339,9 @@ func TestKilledNodeIsNoError(t *testing.T) {
 	if !slices.ContainsFunc(o.r.Books.NotChecked, func(s string) bool { return strings.Contains(s, "kring-2") }) {
 		t.Errorf("the books of the dead are said to be checked: %+v", o.r.Books)
 	}
+	if o.r.Books.State != "not checked" || !slices.Equal(o.r.Books.Silent, []string{"kring-2"}) || o.r.Outcome == loadgen.Well {
+		t.Errorf("outcome %s, findings %q, books %+v; want kring-2 among those that did not answer", o.r.Outcome, o.r.Findings, o.r.Books)
+	}
 }
 
 func TestNobodyThere(t *testing.T) {
@@ -351,7 +354,19 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
-// The names that API.md promises, with the right kinds of values.
+// An entry node that no member's URL names is missed, too.
+func TestEntryNodeThatIsNotThere(t *testing.T) {
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	_, _, cfg := startCluster(t, 1, demo.Control{Version: "1"})
+	cfg.Nodes, cfg.Count = append(cfg.Nodes, gone.URL), 60
+	r := run(t, cfg)
+	if r.Err() != nil || r.Outcome != loadgen.Doubtful || r.Retries == 0 || !slices.Equal(r.Books.Silent, []string{gone.URL}) {
+		t.Errorf("%s, %q, %d retries, silent %q", r.Outcome, r.Findings, r.Retries, r.Books.Silent)
+	}
+}
+
+// The names that the documentation promises, with the right kinds of values.
 func TestJSON(t *testing.T) {
 	_, _, cfg := startCluster(t, 1, demo.Control{Version: "1"})
 	cfg.Count = 50
@@ -390,14 +405,33 @@ func TestJSON(t *testing.T) {
 func TestReportIsOnePage(t *testing.T) {
 	_, _, cfg := startCluster(t, 1, demo.Control{Version: "1"})
 	cfg.Count, cfg.Keys = 300, writeKeys(t, "<script>alert(1)</script>", "a")
+	cfg.Command, cfg.Version = "kring load --keys '<b>'", "v1.2.3"
 	r := run(t, cfg)
-	var page bytes.Buffer
-	if err := r.WriteHTML(&page); err != nil {
+	checkPage(t, r, 1+2*min(1, len(r.Timeline)-1))
+	for _, want := range []string{"kring load --keys &#39;&lt;b&gt;&#39;", "kring v1.2.3", r.Setup.Begun.Format("2 January 2006, 15:04:05")} {
+		if !strings.Contains(pageOf(t, r), want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+}
+
+type page interface{ WriteHTML(out io.Writer) error }
+
+func pageOf(t *testing.T, p page) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := p.WriteHTML(&b); err != nil {
 		t.Fatal(err)
 	}
-	text := page.String()
-	if n := strings.Count(text, "<polyline class=\"line0\" points=\"0,5"); n != 3 {
-		t.Errorf("%d plots, want 3", n)
+	return b.String()
+}
+
+// checkPage checks a page with so many plots.
+func checkPage(t *testing.T, p page, plots int) {
+	t.Helper()
+	text := pageOf(t, p)
+	if n := strings.Count(text, "<polyline class=\"line0\" points=\"0,5"); n != plots {
+		t.Errorf("%d plots, want %d", n, plots)
 	}
 	for _, bad := range []string{"src=", "href=", "url(", "@import", "NaN", "Inf", "<script"} {
 		if strings.Contains(text, bad) {

@@ -48,6 +48,8 @@ type Config struct {
 	pick func(r *rand.Rand) picker
 	// Seed makes the choice of keys repeatable; 0 chooses one.
 	Seed uint64
+	// Command and Version are what the report says of where it comes from.
+	Command, Version string
 	// Progress takes lines, or with Terminal a bar, while the run goes on; nil
 	// is silent.
 	Progress io.Writer

@@ -2,7 +2,9 @@ package loadgen
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
+	"errors"
 	"fmt"
 	"html"
 	"io"
@@ -16,38 +18,44 @@ var reportStyle string
 // SVG inside it. It goes without html/template, whose use alone keeps the
 // linker from dropping unused methods: 7 MB of the program.
 func (r *Result) WriteHTML(out io.Writer) error {
-	verdict, class := "all was well", "good"
-	if r.Err() != nil {
-		verdict, class = "something was wrong", "wrong"
+	headline := map[Outcome]string{Well: "all was well", Doubtful: "no request failed, but not all was well", Wrong: "something was wrong"}[r.Outcome]
+	var p page
+	p.begin("kring load", headline, r.Outcome)
+	p.list(r.Findings)
+	p.origin(&r.Setup)
+	p.table(r.rows())
+	p.plots(r)
+	return p.end(out)
+}
+
+// WriteHTML writes the verdict as a page: what must hold and whether it did, and
+// each phase with its figures and plots.
+func (v *Verdict) WriteHTML(out io.Writer) error {
+	outcome := Wrong
+	switch {
+	case v.Passed && len(v.Doubts) == 0:
+		outcome = Well
+	case v.Passed, v.Interrupted && !errors.Is(v.Err(), ErrWrong):
+		outcome = Doubtful
 	}
 	var p page
-	p.add(`<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>kring load: %s</title>
-<style>
-`, verdict)
-	p.WriteString(reportStyle)
-	p.add(`</style>
-</head>
-<body>
-<h1>kring load: <span class="%s">%s</span></h1>
-<table>
-`, class, verdict)
-	for _, row := range r.rows() {
-		p.add("<tr><th scope=\"row\">%s</th><td>%s</td></tr>\n", row.Name, row.Value)
+	p.begin("kring load --scenario "+v.Scenario, v.word(), outcome)
+	p.list(v.Doubts)
+	if len(v.Phases) > 0 {
+		p.origin(&v.Phases[0].Result.Setup)
+	}
+	p.WriteString("<table>\n<tr><th scope=\"col\">what must hold</th><th scope=\"col\">must be</th><th scope=\"col\">was</th><th scope=\"col\"></th></tr>\n")
+	for _, c := range v.Checks {
+		class := map[string]Outcome{checkPassed: Well, checkSkipped: Doubtful, checkFailed: Wrong}[c.word()]
+		p.add("<tr><td>%s</td><td>%s</td><td>%s</td><td class=\"%s\">%s</td></tr>\n", c.What, c.Want, c.Got, string(class), c.word())
 	}
 	p.WriteString("</table>\n")
-	for _, pl := range []*plot{r.percentilePlot(), r.ratePlot(), r.latencyPlot()} {
-		p.plot(pl)
+	for _, phase := range v.Phases {
+		p.add("<h2>%s</h2>\n", phase.Name)
+		p.table(phase.Result.rows())
+		p.plots(phase.Result)
 	}
-	p.WriteString("</body>\n</html>\n")
-	if _, err := out.Write(p.Bytes()); err != nil {
-		return fmt.Errorf("write the report: %w", err)
-	}
-	return nil
+	return p.end(out)
 }
 
 // page is HTML that grows.
@@ -63,8 +71,70 @@ func (p *page) add(format string, args ...any) {
 	fmt.Fprintf(p, format, args...)
 }
 
+// begin writes what is above the figures.
+func (p *page) begin(what, headline string, outcome Outcome) {
+	p.add(`<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>%s: %s</title>
+<style>
+`, what, headline)
+	p.WriteString(reportStyle)
+	p.add("</style>\n</head>\n<body>\n<h1>%s: <span class=\"%s\">%s</span></h1>\n", what, string(outcome), headline)
+}
+
+func (p *page) end(out io.Writer) error {
+	p.WriteString("</body>\n</html>\n")
+	if _, err := out.Write(p.Bytes()); err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	return nil
+}
+
+// origin says when the run was, and what made it.
+func (p *page) origin(s *Setup) {
+	p.add("<p>%s, kring %s</p>\n", s.Begun.Format("Monday, 2 January 2006, 15:04:05 MST"), cmp.Or(s.Version, "of an unknown version"))
+	if s.Command != "" {
+		p.add("<pre>%s</pre>\n", s.Command)
+	}
+}
+
+func (p *page) list(items []string) {
+	if len(items) == 0 {
+		return
+	}
+	p.WriteString("<ul>\n")
+	for _, item := range items {
+		p.add("<li>%s</li>\n", item)
+	}
+	p.WriteString("</ul>\n")
+}
+
+func (p *page) table(rows []row) {
+	p.WriteString("<table>\n")
+	for _, row := range rows {
+		p.add("<tr><th scope=\"row\">%s</th><td>%s</td></tr>\n", row.Name, row.Value)
+	}
+	p.WriteString("</table>\n")
+}
+
+// plots draws a result; one request has no distribution, and what took less than
+// a second no course of time.
+func (p *page) plots(r *Result) {
+	if r.Requests < 2 {
+		return
+	}
+	p.plot(r.percentilePlot())
+	if len(r.Timeline) > 1 {
+		p.plot(r.ratePlot())
+		p.plot(r.latencyPlot())
+	}
+}
+
 func (p *page) plot(pl *plot) {
-	p.add("<h2>%s</h2>\n", pl.Title)
+	p.add("<h3>%s</h3>\n", pl.Title)
 	if len(pl.Lines) == 0 {
 		p.WriteString("<p>nothing to show</p>\n")
 		return
@@ -82,7 +152,7 @@ func (p *page) plot(pl *plot) {
 		p.add(`<line class="grid" x1="%.1f" x2="%.1[1]f" y1="12" y2="232"/>`+"\n", t.At)
 		p.add(`<text x="%.1f" y="247" text-anchor="middle">%s</text>`+"\n", t.At, t.Label)
 	}
-	p.add(`<text x="720" y="264" text-anchor="end">%s</text><text x="4" y="20">%s</text>`+"\n", pl.XName, pl.YName)
+	p.add(`<text x="720" y="264" text-anchor="end">%s</text>`+"\n", pl.XName)
 	for _, l := range pl.Lines {
 		p.add(`<polyline class="%s" points="%s"/>`+"\n", l.Class, l.Points)
 	}
@@ -92,7 +162,7 @@ func (p *page) plot(pl *plot) {
 // percentilePlot is the latency over the share of requests that were at least
 // as slow, which leaves room for the slowest.
 func (r *Result) percentilePlot() *plot {
-	p := newPlot("Latency by percentile", "percentile", "ms")
+	p := newPlot("Latency by percentile, in ms", "percentile")
 	p.logY = true
 	line := series{name: "latency"}
 	total := float64(r.histogram.TotalCount())
@@ -117,7 +187,7 @@ func (r *Result) percentilePlot() *plot {
 }
 
 func (r *Result) ratePlot() *plot {
-	p := newPlot("Requests a second", "seconds", "")
+	p := newPlot("Requests a second", "seconds")
 	rate, failed := series{name: "requests"}, series{name: "errors", bad: true}
 	last := 0.0
 	for _, t := range r.Timeline {
@@ -130,7 +200,7 @@ func (r *Result) ratePlot() *plot {
 }
 
 func (r *Result) latencyPlot() *plot {
-	p := newPlot("Latency over time", "seconds", "ms")
+	p := newPlot("Latency over time, in ms", "seconds")
 	p.logY = true
 	lines := []series{{name: "p50"}, {name: "p99"}, {name: "max", bad: true}}
 	for _, t := range r.Timeline {

@@ -15,9 +15,9 @@ const (
 
 // plot is a picture of lines, ready to be written after draw.
 type plot struct {
-	Title, XName, YName string
-	Lines               []line
-	XTicks, YTicks      []tick
+	Title, XName   string
+	Lines          []line
+	XTicks, YTicks []tick
 
 	logY       bool
 	all        []series
@@ -44,8 +44,8 @@ type tick struct {
 	Label string
 }
 
-func newPlot(title, x, y string) *plot {
-	return &plot{Title: title, XName: x, YName: y, minY: math.Inf(1)}
+func newPlot(title, x string) *plot {
+	return &plot{Title: title, XName: x, minY: math.Inf(1)}
 }
 
 func (p *plot) add(all ...series) {
@@ -139,4 +139,22 @@ func niceStep(span float64) float64 {
 	}
 }
 
-func number(f float64) string { return strconv.FormatFloat(f, 'g', 4, 64) }
+// number writes a number of at most four significant digits as people do: 12,000
+// and 0.001, not 1.2e+04 and 1e-03.
+func number(f float64) string {
+	rounded, err := strconv.ParseFloat(strconv.FormatFloat(f, 'g', 4, 64), 64)
+	if err != nil {
+		rounded = f // not a number
+	}
+	text := strconv.FormatFloat(rounded, 'f', -1, 64)
+	whole, fraction, _ := strings.Cut(text, ".")
+	sign := strings.TrimRight(whole, "0123456789")
+	digits := whole[len(sign):]
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	if fraction != "" {
+		fraction = "." + fraction
+	}
+	return sign + digits + fraction
+}

@@ -181,7 +181,8 @@ type recorderShard struct {
 	interval *hdrhistogram.Histogram // since the last point of the timeline
 	errors   int64                   // likewise
 	late     *hdrhistogram.Histogram
-	_        [64]byte // its neighbour's mutex is on another cache line
+	unwaited *hdrhistogram.Histogram // of total, what was answered without a load to wait for
+	_        [64]byte                // its neighbour's mutex is on another cache line
 }
 
 // newHistogram counts microseconds.
@@ -193,7 +194,7 @@ func newRecorder(workers int) *recorder {
 	r := &recorder{shards: make([]recorderShard, min(workers, 4*runtime.GOMAXPROCS(0)))}
 	for i := range r.shards {
 		s := &r.shards[i]
-		s.tally, s.total, s.interval, s.late = newTally(), newHistogram(3), newHistogram(2), newHistogram(2)
+		s.tally, s.total, s.interval, s.late, s.unwaited = newTally(), newHistogram(3), newHistogram(2), newHistogram(2), newHistogram(2)
 	}
 	return r
 }
@@ -208,7 +209,12 @@ func (r *recorder) record(worker int, s *sample) error {
 		sh.errors++
 	}
 	us := micros(s.latency)
-	for _, h := range []*hdrhistogram.Histogram{sh.total, sh.interval} {
+	in := [...]*hdrhistogram.Histogram{sh.total, sh.interval, sh.unwaited}
+	counted := in[:]
+	if s.failure != "" || s.from.waited() {
+		counted = in[:2]
+	}
+	for _, h := range counted {
 		if err := h.RecordValue(us); err != nil {
 			return fmt.Errorf("record a latency: %w", err)
 		}
@@ -239,15 +245,16 @@ func (r *recorder) interval() (h *hdrhistogram.Histogram, errors int64) {
 }
 
 // total is everything so far.
-func (r *recorder) total() (t tally, latency, late *hdrhistogram.Histogram) {
-	t, latency, late = newTally(), newHistogram(3), newHistogram(2)
+func (r *recorder) total() (t tally, latency, unwaited, late *hdrhistogram.Histogram) {
+	t, latency, unwaited, late = newTally(), newHistogram(3), newHistogram(2), newHistogram(2)
 	for i := range r.shards {
 		s := &r.shards[i]
 		s.mu.Lock()
 		t.merge(&s.tally)
 		latency.Merge(s.total)
+		unwaited.Merge(s.unwaited)
 		late.Merge(s.late)
 		s.mu.Unlock()
 	}
-	return t, latency, late
+	return t, latency, unwaited, late
 }

@@ -1,8 +1,6 @@
 package loadgen
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"time"
 
@@ -13,11 +11,18 @@ import (
 
 // Result is what a run came to. Its JSON form is that of `kring load --json`.
 type Result struct {
+	// Outcome is the verdict, and Findings say what led to it, the worst first.
+	Outcome  Outcome  `json:"outcome"`
+	Findings []string `json:"findings"`
+
 	Requests     int64   `json:"requests"`
 	Errors       int64   `json:"errors"`
 	VerifyFailed int64   `json:"verify_failed"`
 	RPS          float64 `json:"rps"`
 	Latency      Latency `json:"latency_ms"`
+	// Unwaited is the latency of the requests that were answered without a load
+	// to wait for.
+	Unwaited Unwaited `json:"unwaited_latency_ms"`
 	// Answers counts reads by how the entry node came to the answer; Behind
 	// those of "peer" by how the other node did.
 	Answers  map[string]int64 `json:"answers"`
@@ -65,17 +70,20 @@ type Result struct {
 
 // Setup is what the run was.
 type Setup struct {
-	Nodes       []string `json:"nodes"`
-	Group       string   `json:"group"`
-	Keys        string   `json:"keys"`
-	Loop        string   `json:"loop"` // closed or open
-	Rate        float64  `json:"rate"`
-	Concurrency int      `json:"concurrency"`
-	Policy      string   `json:"policy"`
-	Write       float64  `json:"write"`
-	Delete      float64  `json:"delete"`
-	Verify      bool     `json:"verify"`
-	Seed        uint64   `json:"seed"`
+	Begun       time.Time `json:"begun"`
+	Version     string    `json:"version"` // of the program
+	Command     string    `json:"command"`
+	Nodes       []string  `json:"nodes"`
+	Group       string    `json:"group"`
+	Keys        string    `json:"keys"`
+	Loop        string    `json:"loop"` // closed or open
+	Rate        float64   `json:"rate"`
+	Concurrency int       `json:"concurrency"`
+	Policy      string    `json:"policy"`
+	Write       float64   `json:"write"`
+	Delete      float64   `json:"delete"`
+	Verify      bool      `json:"verify"`
+	Seed        uint64    `json:"seed"`
 }
 
 // Latency is a distribution in milliseconds.
@@ -87,41 +95,33 @@ type Latency struct {
 	Max  float64 `json:"max"`
 }
 
-// ErrWrong is what Result.Err returns is made of.
-var ErrWrong = errors.New("something was wrong")
-
-// Err is nil if all was well: every request answered, every body right, the
-// books balanced.
-func (r *Result) Err() error {
-	switch {
-	case r.VerifyFailed > 0:
-		return fmt.Errorf("%w: %d of %d verified answers failed", ErrWrong, r.VerifyFailed, r.Verified)
-	case r.Errors > 0:
-		return fmt.Errorf("%w: %d of %d requests failed", ErrWrong, r.Errors, r.Requests)
-	case !r.Books.Balanced:
-		return fmt.Errorf("%w: the books do not balance: %s", ErrWrong, r.Books.Wrong[0])
-	case r.Requests == 0:
-		return fmt.Errorf("%w: not one request was answered", ErrWrong)
-	}
-	return nil
+// Unwaited is the latency of so many requests.
+type Unwaited struct {
+	Count int64 `json:"count"`
+	Latency
 }
 
 func (r *run) result(counters client.Counters) *Result {
-	t, latency, late := r.recorder.total()
+	t, latency, unwaited, late := r.recorder.total()
 	res := &Result{
 		Requests: t.requests, Errors: sum(t.failures), VerifyFailed: sum(t.wrong),
 		RPS: perSecond(t.requests, r.took), Latency: latencyOf(latency),
-		Answers: map[string]int64{}, Behind: map[string]int64{}, PerNode: t.nodes, PerOwner: t.owners,
+		Unwaited: Unwaited{unwaited.TotalCount(), latencyOf(unwaited)},
+		Answers:  map[string]int64{}, Behind: map[string]int64{}, PerNode: t.nodes, PerOwner: t.owners,
 		Gets: t.operations[opGet], Puts: t.operations[opPut], Deletes: t.operations[opDelete],
 		NotFound: t.missing, Marked: t.marked, Bytes: t.bytes, Verified: t.checked, Retries: counters.Retries,
 		ErrorsByCode: t.failures, VerifyFailures: t.wrong, Samples: t.texts,
 		Setup: Setup{
+			Begun: r.begun, Version: r.cfg.Version, Command: r.cfg.Command,
 			Nodes: r.cfg.Nodes, Group: r.cfg.Group, Keys: r.cfg.Keys, Loop: "closed", Rate: r.cfg.Rate,
 			Concurrency: r.cfg.Concurrency, Policy: r.cfg.Policy, Write: r.cfg.Write, Delete: r.cfg.Delete,
 			Verify: r.cfg.Verify, Seed: r.cfg.Seed,
 		},
 		SentLate: latencyOf(late), Seconds: r.took.Seconds(), Interrupted: r.stopped, Timeline: r.timeline,
 		histogram: latency, standIns: t.standIns,
+	}
+	if r.cfg.pick != nil {
+		res.Setup.Keys = "of its own"
 	}
 	// The figures that are promised are there also when they are 0.
 	for s, name := range sourceNames {

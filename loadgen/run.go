@@ -70,7 +70,8 @@ func runTogether(ctx context.Context, cfgs ...Config) (_ []*Result, err error) {
 		books, seen, err = audit.after(ctx, before)
 	}
 	if err != nil {
-		books = Books{Wrong: []string{}, NotChecked: []string{"all: " + err.Error()}, Balanced: true}
+		books = Books{Wrong: []string{}, NotChecked: []string{"all: " + err.Error()}, Silent: []string{}, Balanced: true}
+		books.judge()
 	}
 	var results []*Result
 	for _, r := range runs {
@@ -79,6 +80,7 @@ func runTogether(ctx context.Context, cfgs ...Config) (_ []*Result, err error) {
 		if first.cfg.Origin != "" && err == nil && seen >= 0 {
 			res.OriginLoads = &seen
 		}
+		res.judge()
 		results = append(results, res)
 	}
 	return results, nil
@@ -92,6 +94,7 @@ type run struct {
 	client   *client.Client
 	recorder *recorder
 	pace     *pace
+	begun    time.Time
 	took     time.Duration
 	timeline []Point
 	stopped  bool // by its context
@@ -133,6 +136,7 @@ func (r *run) load(ctx context.Context, target cluster) (err error) {
 		}()
 	}
 	r.pace = newPace(ctx, r.cfg)
+	r.begun = r.pace.begun
 	defer r.pace.stop()
 	// Requests outlive the end of the run, and an interruption by a little.
 	work, cut := context.WithCancel(context.WithoutCancel(ctx))

@@ -50,13 +50,32 @@ func passes(t *testing.T, v *loadgen.Verdict, checks int) {
 
 // The rows of the fault table, each with its counts.
 func TestStampede(t *testing.T) {
-	v, _ := play(t, "stampede", func(cfg *loadgen.Config) { cfg.Count = 60 })
+	v, _ := play(t, "stampede", func(cfg *loadgen.Config) { cfg.Count, cfg.Command = 60, "kring load --scenario stampede" })
 	passes(t, v, 9)
+	plots := 0
+	for _, p := range v.Phases {
+		if p.Result.Requests > 1 {
+			plots++
+		}
+		if len(p.Result.Timeline) > 1 {
+			plots += 2
+		}
+	}
+	checkPage(t, v, plots)
+	for _, want := range []string{"<pre>kring load --scenario stampede</pre>", "passed", ">cold key: loads<", "<h2>expired key, stale allowed, 60 clients</h2>"} {
+		if !strings.Contains(pageOf(t, v), want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
 }
 
 func TestBreakdown(t *testing.T) {
-	v, _ := play(t, "breakdown", func(cfg *loadgen.Config) { cfg.Rate = 300 })
+	var progress bytes.Buffer
+	v, _ := play(t, "breakdown", func(cfg *loadgen.Config) { cfg.Rate, cfg.Progress = 300, &progress })
 	passes(t, v, 7)
+	if text := progress.String(); !strings.Contains(text, "breakdown: hot key at 300 a second, stale allowed\n") || !strings.Contains(text, " req/s, p50 ") {
+		t.Errorf("the progress shows no phase, or not how it goes on: %q", text)
+	}
 }
 
 func TestAvalanche(t *testing.T) {
@@ -111,6 +130,52 @@ func TestScenarioFailsWhereItMust(t *testing.T) {
 	}
 	if b, err := json.Marshal(v); err != nil || !strings.Contains(string(b), `"passed":false`) {
 		t.Errorf("%v %s", err, b)
+	}
+}
+
+// A group whose values come from elsewhere is refused before anything is played.
+func TestScenarioOfAGroupThatIsNotTheOrigins(t *testing.T) {
+	_, origin, cfg := startCluster(t, 1, demo.Control{Version: "1", Size: 10})
+	before := origin.Control()
+	var progress bytes.Buffer
+	cfg.Count, cfg.Progress = 8, &progress
+	for _, name := range loadgen.Scenarios() {
+		cfg.Group = "kv"
+		if v, err := loadgen.RunScenario(t.Context(), name, cfg); !errors.Is(err, loadgen.ErrUnfit) || !strings.Contains(err.Error(), `--group: "kv": `) {
+			t.Errorf("%s of a plain group: %+v, %v", name, v, err)
+		}
+		cfg.Group = "none"
+		if v, err := loadgen.RunScenario(t.Context(), name, cfg); err == nil || !strings.Contains(err.Error(), "--group: get: unknown-group") {
+			t.Errorf("%s of an unknown group: %+v, %v", name, v, err)
+		}
+	}
+	if progress.Len() > 0 || origin.Stats().Loads > 0 {
+		t.Errorf("%d loads, progress %q", origin.Stats().Loads, &progress)
+	}
+	if origin.Control() != before {
+		t.Errorf("the origin is left with %+v", origin.Control())
+	}
+}
+
+// The books of a node that died between two phases cannot be checked, which the
+// verdict says in other words than of books that balance.
+func TestScenarioSaysWhatWasNotChecked(t *testing.T) {
+	c, _, cfg := startCluster(t, 3, demo.Control{Version: "1", Size: 10})
+	c.Nodes[2].Kill()
+	cfg.Count, cfg.Nodes = 8, cfg.Nodes[:2]
+	v, err := loadgen.RunScenario(t.Context(), "stampede", cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(v.Checks, func(c loadgen.Check) bool { return c.Skipped && strings.Contains(c.Got, "kring-3") }) {
+		t.Errorf("no check is skipped for kring-3: %+v", v.Checks)
+	}
+	if !slices.ContainsFunc(v.Doubts, func(s string) bool { return strings.HasSuffix(s, "did not answer: kring-3") }) {
+		t.Errorf("no doubt names kring-3: %q", v.Doubts)
+	}
+	var text bytes.Buffer
+	if err := v.WriteText(&text); err != nil || strings.Contains(text.String(), "balanced") || !strings.Contains(text.String(), "  not checked books of the nodes and the origin: ") {
+		t.Errorf("%v\n%s", err, &text)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 // WriteText writes the result for people.
 func (r *Result) WriteText(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	for _, row := range r.rows() {
+	for _, row := range append(r.rows(), row{"verdict", r.verdict()}) {
 		if _, err := fmt.Fprintf(w, "%s\t%s\n", row.Name, row.Value); err != nil {
 			return fmt.Errorf("write the result: %w", err)
 		}
@@ -24,7 +24,8 @@ func (r *Result) WriteText(out io.Writer) error {
 	return nil
 }
 
-// row is one line of a result: as text, and in the table of the HTML report.
+// row is one line of a result but for the verdict: as text, and in the table of
+// the HTML report.
 type row struct{ Name, Value string }
 
 func (r *Result) rows() []row {
@@ -76,20 +77,9 @@ func (r *Result) rows() []row {
 	for _, s := range r.Samples {
 		add("  e.g.", "%s", s)
 	}
-	if r.Books.Balanced {
-		add("books", "balanced")
+	for _, s := range r.Books.rows() {
+		add("books", "%s", s)
 	}
-	for _, s := range r.Books.Wrong {
-		add("books", "WRONG: %s", s)
-	}
-	for _, s := range r.Books.NotChecked {
-		add("books", "not checked: %s", s)
-	}
-	verdict := "all was well"
-	if err := r.Err(); err != nil {
-		verdict = err.Error()
-	}
-	add("verdict", "%s", verdict)
 	return rows
 }
 

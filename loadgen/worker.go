@@ -178,13 +178,21 @@ var hopeless = []struct {
 	{client.ErrUnauthorized, "--token-file"},
 }
 
+// hopelessFlag is the flag to blame, or "".
+func hopelessFlag(err error) string {
+	for _, h := range hopeless {
+		if errors.Is(err, h.err) {
+			return h.flag
+		}
+	}
+	return ""
+}
+
 // fail notes an error, by its code or else its kind.
 func (s *sample) fail(err error) {
 	s.detail = err.Error()
-	for _, h := range hopeless {
-		if errors.Is(err, h.err) {
-			s.hopeless = fmt.Errorf("%s: %w", h.flag, err)
-		}
+	if flag := hopelessFlag(err); flag != "" {
+		s.hopeless = fmt.Errorf("%s: %w", flag, err)
 	}
 	var e *client.Error
 	switch {

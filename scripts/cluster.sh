@@ -2,8 +2,9 @@
 # Runs a local cluster: N nodes on 127.0.0.1:8001… and the demo origin on
 # 127.0.0.1:8100. usage() below says what it can do.
 #
-# State (pids, logs, the binary, the generated configuration) is in .kring/ of
-# the checkout, that of a cluster on other ports in .kring/port-PORT/. A pid is
+# State (pids, logs, a copy of the binary, the generated configuration) is in
+# .kring/ of the checkout, that of a cluster on other ports in
+# .kring/port-PORT/; bin/kring is what was built last. A pid is
 # only ever signalled after /proc has shown that it is the process this script
 # started: same binary, same node id.
 set -euo pipefail
@@ -22,9 +23,9 @@ usage() {
 	cat <<'USAGE'
 usage: scripts/cluster.sh COMMAND
 
-  up [N]      build, start N nodes (default 3) and the demo origin, wait until
-              all are ready; if a cluster is running, say so (exit code 0)
-  down        stop everything and remove what up made
+  up [N]      build bin/kring, start N nodes (default 3) and the demo origin, wait
+              until all are ready; if a cluster is running, say so (exit code 0)
+  down        stop everything and remove what up made, but for bin/kring
   status      what runs, where, and whether it is ready (1: nothing runs)
   kill I      kill -9 node I
   pause I     stop node I with SIGSTOP: its connections stay open
@@ -323,7 +324,9 @@ up() {
 	trap abandon EXIT
 	trap 'exit 130' HUP INT PIPE TERM
 	mkdir -p "$state"
-	"$root/scripts/build.sh" "$bin" </dev/null || fail "the build failed"
+	"$root/scripts/build.sh" "$root/bin/kring" </dev/null || fail "the build failed"
+	# A cluster keeps the program it began with, whatever is built later.
+	cp "$root/bin/kring" "$bin"
 	write_config "$n"
 
 	for name in $(names); do start "$name"; done

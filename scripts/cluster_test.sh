@@ -105,6 +105,8 @@ wait "$second" || codes=$?
 prove "up twice at once: one starts three nodes, the other says that they run" "$codes" 0 \
 	"$(cat "$work"/up? | grep -c 'already running')" 1 "$(cat "$work"/up? | grep -c '3 nodes and the origin are ready')" 1
 prove "each node is ready" "$(yes ready 1)$(yes ready 2)$(yes ready 3)" yesyesyes
+prove "the program that runs is in bin/, too" "$(yes cmp -s "$copy/bin/kring" "$state/kring")" yes \
+	"$("$copy/bin/kring" version)" "kring *"
 run status
 prove "status: the origin and three nodes" "$code" 0 "$(lines "$out")" 4 "$(grep -c 'running, ready' <<<"$out")" 4
 

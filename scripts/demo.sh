@@ -60,8 +60,8 @@ cluster() { "$root/scripts/cluster.sh" "$@"; }
 node_url() { echo "http://127.0.0.1:$((KRING_BASE_PORT + $1 - 1))"; }
 
 # show URL ARG…: prints the request as one would type it, and of its answer the
-# status, the named headers and the start of the body. The answer's headers are
-# then in $work/headers, its body in $work/body.
+# status, the named headers, the start of the body and the time it took. The
+# answer's headers are then in $work/headers, its body in $work/body.
 show() {
 	local url=$1 arg line="  \$ curl -i"
 	shift
@@ -70,11 +70,12 @@ show() {
 	done
 	echo "$line $url"
 	: >"$work/body" # curl leaves it alone if there is none
-	ask -D "$work/headers" -o "$work/body" "$@" "$url"
+	ask -D "$work/headers" -o "$work/body" -w '%{time_total}' "$@" "$url" >"$work/time"
 	tr -d '\r' <"$work/headers" | grep -iE '^(http/[0-9.]+|cache-status:|etag:|age:) ' | sed 's/^/    /'
 	if [[ -s $work/body ]]; then
 		echo "    $(head -c 76 "$work/body")"
 	fi
+	echo "    took $(<"$work/time") s"
 }
 
 status() { head -n 1 "$work/headers" | cut -d ' ' -f 2; }
@@ -158,7 +159,7 @@ jq -c '"  epoch \(.[0]), fingerprint \(.[1]), members \(.[2] | join(" "))"' -r "
 prove "three nodes, one view" "$(sort -u "$work/views" | wc -l)" 1 "$(jq -s '.[0][2] | length' "$work/views")" 3
 
 echo
-echo "A miss: asked at kring-1, loaded by the key's owner"
+echo "A miss: asked at kring-1, loaded by the key's owner from an origin that takes 100 ms"
 key=$(key_of kring-2 page)
 show "$(node_url 1)/v1/cache/docs/$key"
 cp "$work/body" "$work/first"

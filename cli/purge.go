@@ -1,0 +1,50 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+)
+
+func newPurge() *cobra.Command {
+	r := remote{writes: true}
+	var tags []string
+	cmd := &cobra.Command{
+		Use:   "purge GROUP [--tag TAG]…",
+		Short: "Remove a whole group, or what has a tag, on every node",
+		Long: `Without --tag, removes everything that the group holds. With --tag, what the
+origin gave one of the tags (Cache-Tag, Surrogate-Key). Prints nothing. Takes a
+token of the role admin. Exit code 1 if a node did not confirm it: it may hold
+old values then, and is named.`,
+		Example: `  kring purge docs --tag product-42 --tag product-43
+  kring purge docs     # all of it
+  kring purge docs --node http://10.0.0.1:8001 --token-file admin.token`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 && !looksLikeURL(args[1]) {
+				return fmt.Errorf("%s takes one group, but there is %q; did you mean --tag %[2]s?", cmd.CommandPath(), args[1])
+			}
+			return withGroup(0, 0)(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			// An empty tag, of a script's empty variable, must not mean everything.
+			if slices.Contains(tags, "") {
+				return errors.New(`--tag: "" is no tag`)
+			}
+			c, err := r.client()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			if cmd.Flags().Changed("tag") {
+				return r.outcome(args[0], c.PurgeTags(cmd.Context(), args[0], tags...))
+			}
+			return r.outcome(args[0], c.Purge(cmd.Context(), args[0]))
+		},
+	}
+	cmd.DisableFlagsInUseLine = true
+	r.valueFlags(cmd)
+	cmd.Flags().StringArrayVar(&tags, "tag", nil, "remove what has this `TAG` only; may be given again")
+	return cmd
+}

@@ -1,0 +1,70 @@
+package cli_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"testing"
+)
+
+// A tag of Surrogate-Key may hold commas, one of Cache-Tag spaces: neither is
+// taken apart.
+func TestPurgeSendsTagsAsTheyAre(t *testing.T) {
+	asked := make(chan string, 9)
+	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Errorf("read the request: %v", err)
+		}
+		asked <- r.Method + " " + r.URL.EscapedPath() + " " + string(body)
+		w.Header().Set("Kring-Node", "fake")
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	defer node.Close()
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--tag", "a,b", "--tag", "c d", "--tag=é\"1"}, `POST /v1/purge/docs {"tags":["a,b","c d","é\"1"]}`},
+		{nil, "DELETE /v1/cache/docs "},
+	} {
+		cmd := exec.Command("kring", append([]string{"purge", "docs", "--node", node.URL}, tt.args...)...)
+		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+			t.Fatalf("%v: %v, output %q", tt.args, err, out)
+		}
+		if got := <-asked; got != tt.want {
+			t.Errorf("%v: the node was asked %q, want %q", tt.args, got, tt.want)
+		}
+	}
+	if len(asked) > 0 {
+		t.Errorf("the node was asked for more: %q", <-asked)
+	}
+}
+
+// A reader that goes away ends get: the rest of the keys is not asked for.
+func TestGetIntoAClosedPipe(t *testing.T) {
+	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Kring-Node", "fake")
+		_, _ = w.Write(bytes.Repeat([]byte("x"), 1<<20)) // the client may be gone
+	}))
+	defer node.Close()
+	cmd := exec.Command("kring", "get", "kv", "a", "b", "--node", node.URL)
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(stdout, make([]byte, 1)); err != nil {
+		t.Errorf("nothing was printed: %v", err)
+	}
+	if err := stdout.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Error("exit code 0, though what was read is not all")
+	}
+}

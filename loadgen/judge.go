@@ -1,0 +1,128 @@
+package loadgen
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Outcome is how a run is to be taken.
+type Outcome string
+
+const (
+	// Well: every request was answered, and nothing was out of the ordinary.
+	Well Outcome = "well"
+	// Doubtful: every request was answered, but not as it should be.
+	Doubtful Outcome = "doubtful"
+	// Wrong: requests failed, answers were wrong, or the books do not balance.
+	Wrong Outcome = "wrong"
+)
+
+const (
+	// slowFactor is how many times the median an answer takes that is an outlier.
+	slowFactor = 20
+	// slowLeast keeps the hiccups of a busy machine from being outliers.
+	slowLeast = 100 * time.Millisecond
+	// slowSample is how many answers the percentile 99.9 needs to be one.
+	slowSample = 1000
+	// rateReached is the share of an open loop's rate that is as good as the rate.
+	rateReached = 0.95
+)
+
+// ErrWrong is what Result.Err returns is made of.
+var ErrWrong = errors.New("something was wrong")
+
+// Err is nil unless requests failed, bodies were wrong, or the books do not
+// balance. It names all of them.
+func (r *Result) Err() error {
+	if wrong := r.wrong(); len(wrong) > 0 {
+		return fmt.Errorf("%w: %s", ErrWrong, strings.Join(wrong, "; "))
+	}
+	return nil
+}
+
+// judge fills in the outcome.
+func (r *Result) judge() {
+	wrong, doubts := r.wrong(), r.doubts()
+	if skipped := r.Books.skipped(); len(skipped) > 0 {
+		doubts = append(doubts, "the books were not checked: "+strings.Join(skipped, ", "))
+	}
+	r.Findings = slices.Concat([]string{}, wrong, doubts)
+	switch {
+	case len(wrong) > 0:
+		r.Outcome = Wrong
+	case len(doubts) > 0:
+		r.Outcome = Doubtful
+	default:
+		r.Outcome = Well
+	}
+}
+
+// verdict is the outcome in words, with everything that led to it.
+func (r *Result) verdict() string {
+	switch findings := strings.Join(r.Findings, "; "); r.Outcome {
+	case Well:
+		return "all was well"
+	case Doubtful:
+		return "no request failed, but: " + findings
+	default:
+		return "something was wrong: " + findings
+	}
+}
+
+// wrong says what must never be.
+func (r *Result) wrong() []string {
+	var f findings
+	f.add(r.VerifyFailed > 0, "%d of %d verified answers failed", r.VerifyFailed, r.Verified)
+	f.add(r.Errors > 0, "%d of %d requests failed", r.Errors, r.Requests)
+	f.add(r.Requests == 0, "not one request was answered")
+	if len(r.Books.Wrong) > 0 {
+		f.add(true, "the books do not balance: %s", r.Books.Wrong[0])
+	}
+	return f
+}
+
+// doubts says what a healthy cluster does not do, though no promise is broken;
+// of the books, Books.skipped does.
+func (r *Result) doubts() []string {
+	var f findings
+	f.add(len(r.Books.Silent) > 0, "did not answer: %s", strings.Join(r.Books.Silent, ", "))
+	f.add(r.Retries > 0, "requests sent again to another node: %d", r.Retries)
+	for _, mark := range slices.Sorted(maps.Keys(r.Marked)) {
+		f.add(r.Marked[mark] > 0, "answers marked %s: %d", mark, r.Marked[mark])
+	}
+	f.add(r.slow(), "slow answers: the p99.9 of those that waited for no load is %s ms, their median %s ms", round(r.Unwaited.P999), round(r.Unwaited.P50))
+	f.add(r.tooFew(), "the rate was not reached: %.0f of %g requests a second", r.RPS, r.Setup.Rate)
+	return f
+}
+
+type findings []string
+
+func (f *findings) add(found bool, format string, args ...any) {
+	if found {
+		*f = append(*f, fmt.Sprintf(format, args...))
+	}
+}
+
+// slow tells whether some answers took far longer than the run's own median
+// without a load to wait for.
+func (r *Result) slow() bool {
+	u := r.Unwaited
+	return u.Count >= slowSample && u.P999 >= float64(slowLeast.Milliseconds()) && u.P999 > slowFactor*u.P50
+}
+
+// tooFew tells whether an open loop fell behind its rate. An interrupted one may
+// have waited for its last answers.
+func (r *Result) tooFew() bool {
+	if r.Setup.Rate == 0 || r.Requests == 0 {
+		return false
+	}
+	seconds := r.Seconds
+	if r.Interrupted {
+		seconds -= grace.Seconds()
+	}
+	return float64(r.Requests) < rateReached*r.Setup.Rate*seconds
+}
