@@ -88,7 +88,9 @@ func (o *Origin) try(ctx context.Context, pick balance.Pick, target string, l *c
 
 	loaded, fail = o.ask(ctx, pick.Endpoint, target, l, l.Previous)
 	if fail == nil {
-		outcome = balance.Success
+		if outcome = balance.Success; o.pool.Blames(loaded.Status) {
+			outcome = balance.Failure // though the status is an answer: a 404, say
+		}
 		return loaded, nil
 	}
 	outcome = fail.outcome
@@ -142,7 +144,7 @@ func (o *Origin) ask(ctx context.Context, e balance.Endpoint, target string, l *
 		keep = err == nil
 	case http.StatusNotModified:
 		if !conditional {
-			return cache.Loaded{}, refused(e.Name, a.StatusCode)
+			return cache.Loaded{}, o.refused(e.Name, a.StatusCode)
 		}
 		if a.conn.pending() == noisy {
 			return cache.Loaded{}, broken(ctx, e.Name, errLeftOver)
@@ -154,7 +156,7 @@ func (o *Origin) ask(ctx context.Context, e balance.Endpoint, target string, l *
 		loaded.NotModified, loaded.Tags = true, tags(a.Header)
 		keep = true
 	default:
-		return cache.Loaded{}, refused(e.Name, a.StatusCode)
+		return cache.Loaded{}, o.refused(e.Name, a.StatusCode)
 	}
 	return loaded, nil
 }
@@ -207,19 +209,23 @@ func entry(h http.Header, value []byte) (*cache.Entry, error) {
 
 // refused is the failure of an answer with a status that is no answer.
 //
-// An endpoint is blamed for its own failures (5xx), and for parts and
-// comparisons nobody asked for (206, 304). For redirects, 4xx and the like it
-// is not: they depend on the key, and whoever asks for odd keys must not be
-// able to have endpoints ejected; nor would another endpoint answer otherwise.
-func refused(endpoint string, status int) *failure {
+// An endpoint is blamed for parts and comparisons that nobody asked for (206,
+// 304), and for the statuses of health.fail_statuses. For all others it is not:
+// they depend on the key, and a client that asks for odd keys must not get
+// endpoints ejected. After a 5xx another endpoint may do better.
+func (o *Origin) refused(endpoint string, status int) *failure {
+	outcome := balance.Cancelled
+	if o.pool.Blames(status) {
+		outcome = balance.Failure
+	}
 	detail := fmt.Sprintf("endpoint %s answered %d", endpoint, status)
 	switch {
 	case status == http.StatusPartialContent || status == http.StatusNotModified:
 		return &failure{cache.ErrOriginBadAnswer.With(detail + ", which was not asked for"), balance.Failure, true}
 	case status >= 500:
-		return &failure{cache.ErrOriginFailed.With(detail), balance.Failure, true}
+		return &failure{cache.ErrOriginFailed.With(detail), outcome, true}
 	default:
-		return &failure{cache.ErrOriginFailed.With(detail), balance.Cancelled, false}
+		return &failure{cache.ErrOriginFailed.With(detail), outcome, false}
 	}
 }
 
