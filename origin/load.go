@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -62,6 +61,8 @@ func (o *Origin) load(ctx context.Context, t *template, l *cache.Load) (cache.Lo
 	if fail == nil {
 		return loaded, nil
 	}
+	tries := []tried{{pick.Endpoint.Name, fail.err}}
+	defer func() { o.failed.say(ctx, l, tries, fail == nil) }()
 	if !fail.again || over(ctx) || !o.budget.spend() {
 		return loaded, fail.err
 	}
@@ -70,10 +71,9 @@ func (o *Origin) load(ctx context.Context, t *template, l *cache.Load) (cache.Lo
 		o.budget.refund()
 		return loaded, fail.err
 	}
-	o.log.LogAttrs(ctx, slog.LevelDebug, "load tried again", slog.String("pool", o.pool.Name()),
-		slog.String("endpoint", other.Endpoint.Name), slog.Any("after", fail.err))
 	loaded, fail = o.try(ctx, other, target, l)
 	if fail != nil {
+		tries = append(tries, tried{other.Endpoint.Name, fail.err})
 		return loaded, fail.err
 	}
 	return loaded, nil
@@ -94,9 +94,6 @@ func (o *Origin) try(ctx context.Context, pick balance.Pick, target string, l *c
 		return loaded, nil
 	}
 	outcome = fail.outcome
-	if !errors.Is(ctx.Err(), context.Canceled) {
-		o.failed.say(ctx, pick.Endpoint.Name, fail.err)
-	}
 	return cache.Loaded{Endpoint: pick.Endpoint.Name}, fail
 }
 
