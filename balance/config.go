@@ -35,6 +35,11 @@ type HealthConfig struct {
 	// FailTimeout is how long it stays out the first time; it doubles with
 	// each relapse, with jitter.
 	FailTimeout time.Duration `mapstructure:"fail_timeout"`
+	// FailStatuses are the statuses of an answer, from 400 to 599, that count as a
+	// failure of the endpoint, like no answer; default 502, 503 and 504. Empty:
+	// none. All others are about the key: an application that answers 500 for
+	// some keys is not sick for that.
+	FailStatuses []int `mapstructure:"fail_statuses"`
 	// Probe is a path that is asked for every ProbeInterval; empty: no probes.
 	Probe         string        `mapstructure:"probe"`
 	ProbeInterval time.Duration `mapstructure:"probe_interval"`
@@ -52,6 +57,6 @@ type EndpointConfig struct {
 func DefaultConfig() Config {
 	return Config{
 		Policy: "smooth_weighted", State: "local", Lease: 30 * time.Second, MaxEjected: 1, KeepCount: 24 * time.Hour,
-		Health: HealthConfig{MaxFails: 3, FailTimeout: 10 * time.Second, ProbeInterval: 5 * time.Second},
+		Health: HealthConfig{MaxFails: 3, FailTimeout: 10 * time.Second, FailStatuses: []int{502, 503, 504}, ProbeInterval: 5 * time.Second},
 	}
 }

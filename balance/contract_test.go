@@ -379,6 +379,9 @@ func TestValidate(t *testing.T) {
 		{func(c *balance.Config) { c.Health.Probe = "health" }, []string{"pools[test].health.probe", `"health"`}},
 		{func(c *balance.Config) { c.Health.Probe, c.Health.ProbeInterval = "/", 0 }, []string{"health.probe_interval: 0s"}},
 		{func(c *balance.Config) { c.Endpoints[1].Name = "a" }, []string{"pools[test].endpoints: a:"}},
+		{func(c *balance.Config) { c.Health.FailStatuses = []int{503, 399} }, []string{"pools[test].health.fail_statuses: 399: must be a status from 400 to 599"}},
+		{func(c *balance.Config) { c.Health.FailStatuses = []int{600} }, []string{"pools[test].health.fail_statuses: 600:"}},
+		{func(c *balance.Config) { c.Health.FailStatuses = []int{503, 502, 503} }, []string{"pools[test].health.fail_statuses: 503: is there twice"}},
 		{func(c *balance.Config) { c.Endpoints[1].Name = "" }, []string{"pools[test].endpoints[1].name", `""`}},
 		{func(c *balance.Config) { c.Endpoints[0].Weight = -1 }, []string{"pools[test].endpoints[a].weight: -1:"}}, // A9
 		{func(c *balance.Config) { c.Endpoints[0].Weight = math.MaxInt32 + 1 }, []string{"endpoints[a].weight: 2147483648:"}},

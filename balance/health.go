@@ -3,6 +3,7 @@ package balance
 import (
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -29,6 +30,10 @@ type health struct {
 	// gets when its time is over, and that decides about it.
 	trialOut bool
 }
+
+// Blames reports whether an answer with this status counts as a failure of the
+// endpoint that gave it.
+func (p *Pool) Blames(status int) bool { return slices.Contains(p.cfg.Health.FailStatuses, status) }
 
 // claim makes a pick of m, from a set with trials in it, final. It fails if m
 // is on trial and another pick was first.

@@ -11,7 +11,8 @@ type Outcome uint8
 const (
 	// Success: the endpoint did what was asked.
 	Success Outcome = iota + 1
-	// Failure: it did not, and is to blame: refused, timed out, 5xx, a bad answer.
+	// Failure: it did not, and is to blame: refused, timed out, a status that
+	// Blames names, a bad answer.
 	Failure
 	// Cancelled: nothing was learned about the endpoint.
 	Cancelled

@@ -55,6 +55,14 @@ func (c *Config) Validate() error {
 	case h.Probe != "" && h.ProbeInterval <= 0:
 		return bad("health.probe_interval", h.ProbeInterval, "must be positive")
 	}
+	for i, status := range h.FailStatuses {
+		switch {
+		case status < 400 || status > 599:
+			return bad("health.fail_statuses", status, "must be a status from 400 to 599")
+		case slices.Contains(h.FailStatuses[:i], status):
+			return bad("health.fail_statuses", status, "is there twice")
+		}
+	}
 	if h.Probe != "" {
 		if _, err := url.ParseRequestURI(h.Probe); err != nil {
 			return bad("health.probe", fmt.Sprintf("%q", h.Probe), "is not a path")

@@ -94,11 +94,18 @@ type Result struct {
 	Err error
 }
 
+// RequestIDKey is the key under which the context of a get carries the id of the
+// client's request, a string.
+type RequestIDKey struct{}
+
 // Load is what one load of a key needs, and what it leaves behind.
 type Load struct {
 	Key Key
 	// Previous is the entry to revalidate, or nil.
 	Previous *Entry
+	// RequestID is that of the client's request whose get started the load, if one
+	// did: for logs.
+	RequestID string
 	// Sent counts the requests that reached an origin, also when the load
 	// fails or panics: the books are kept from it.
 	Sent atomic.Int32

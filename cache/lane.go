@@ -45,9 +45,11 @@ func (s *stripe) joinLocked(key Key, term uint64) *flight {
 	return nil
 }
 
-// startLocked makes a new flight: the one that runs, or the next.
-func (c *Cache) startLocked(s *stripe, key Key, h uint64, g *group, term uint64, previous *Entry) *flight {
+// startLocked makes a new flight: the one that runs, or the next. The context is
+// that of the get that asks for it.
+func (c *Cache) startLocked(ctx context.Context, s *stripe, key Key, h uint64, g *group, term uint64, previous *Entry) *flight {
 	f := &flight{id: c.flights.Add(1), key: key, h: h, group: g, term: term, done: make(chan struct{})}
+	f.load.RequestID, _ = ctx.Value(RequestIDKey{}).(string)
 	l := s.lanes[key]
 	if l != nil {
 		// A load in another term than the reader's is as good as marked.
@@ -160,5 +162,5 @@ func (c *Cache) refresh(key Key, h uint64, g *group, term uint64) {
 	if e == nil || e.state(now) == fresh && !g.aging(e, now) {
 		return // done, deleted or evicted meanwhile
 	}
-	c.startLocked(s, key, h, g, term, e)
+	c.startLocked(context.Background(), s, key, h, g, term, e)
 }

@@ -213,7 +213,7 @@ func (c *Cache) load(ctx context.Context, g *group, h uint64, key Key, term uint
 			s.mu.Unlock()
 			return instead(e, a, err)
 		}
-		f = c.startLocked(s, key, h, g, term, e)
+		f = c.startLocked(ctx, s, key, h, g, term, e)
 		f.starter = true
 	}
 	if f.waiters >= c.maxKeyWaiters {

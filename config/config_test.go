@@ -79,8 +79,12 @@ pools:
     max_ejected: 0.25
     retry_budget: "0%"
     headers: [{name: Host, value: docs.example}]
-    health: {max_fails: 1, probe: /up}
+    max_header_bytes: 1MiB
+    max_connection_age: 0
+    health: {max_fails: 1, probe: /up, fail_statuses: [500, "429"]}
     endpoints: [{name: one, url: "http://h:1"}, {name: two, url: "https://h:2", weight: 0}]
+  - {name: q, health: {fail_statuses: []}}
+  - {name: r}
 auth: {tokens: [{name: ops, token_file: /t, role: admin, groups: [a, b]}]}
 limits: {request_timeout: 1s, rate_per_token: 2.5}
 log: {level: debug, format: json}
@@ -111,6 +115,13 @@ log: {level: debug, format: json}
 		{"pools[p].retry_budget", p.Origin.RetryBudget, 0.0},
 		{"pools[p].headers", p.Origin.Headers[0].Value, "docs.example"},
 		{"pools[p].health.max_fails", p.Health.MaxFails, 1},
+		{"pools[p].max_header_bytes", p.Origin.MaxHeaderBytes, int64(1 << 20)},
+		{"pools[r].max_header_bytes, a default", c.Pools[2].Origin.MaxHeaderBytes, int64(256 << 10)},
+		{"pools[p].max_connection_age", p.Origin.MaxConnectionAge, time.Duration(0)},
+		{"pools[r].max_connection_age, a default", c.Pools[2].Origin.MaxConnectionAge, 5 * time.Minute},
+		{"pools[p].health.fail_statuses", p.Health.FailStatuses, []int{500, 429}},
+		{"pools[q].health.fail_statuses, none", len(c.Pools[1].Health.FailStatuses), 0},
+		{"pools[r].health.fail_statuses, a default", c.Pools[2].Health.FailStatuses, []int{502, 503, 504}},
 		{"pools[p].health.fail_timeout, a default", p.Health.FailTimeout, 10 * time.Second},
 		{"endpoint one's weight, a default", p.Endpoints[0].Weight, 1},
 		{"endpoint two's weight", p.Endpoints[1].Weight, 0},
@@ -237,7 +248,7 @@ func TestPrintedConfigurationLoadsAgain(t *testing.T) {
 node: {id: "yes"}
 cache: {max_bytes: 100000001, negative_share: 0.123456789}
 groups: [{name: a, key_pattern: "^[a-z]+\\.\"x\"$", ttl: 90m}, {name: b, origin: {pool: p, path: "/{key}"}}]
-pools: [{name: p, headers: [{name: A, value_file: /x}], endpoints: [{name: e, url: "http://h"}, {name: f, url: "http://h:2"}]}]
+pools: [{name: p, headers: [{name: A, value_file: /x}], health: {fail_statuses: [503, 404]}, endpoints: [{name: e, url: "http://h"}, {name: f, url: "http://h:2"}]}]
 `)
 	l := load(t, file, "--log-level=debug")
 	var text strings.Builder

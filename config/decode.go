@@ -211,7 +211,7 @@ func valuesOf(v reflect.Value, fields []*field) map[string]any {
 				items[i] = valuesOf(value.Index(i), f.fields)
 			}
 			values[f.name] = items
-		case kindTexts:
+		case kindTexts, kindInts:
 			if value.Len() > 0 {
 				values[f.name] = value.Interface()
 			}

@@ -26,10 +26,14 @@ func (f *field) render(v reflect.Value) string {
 		return renderShare(v.Float())
 	case kindDuration:
 		return renderDuration(time.Duration(v.Int()))
-	case kindTexts:
+	case kindTexts, kindInts:
 		items := make([]string, v.Len())
 		for i := range items {
-			items[i] = quote(v.Index(i).String())
+			if f.kind == kindInts {
+				items[i] = strconv.FormatInt(v.Index(i).Int(), 10)
+			} else {
+				items[i] = quote(v.Index(i).String())
+			}
 		}
 		return "[" + strings.Join(items, ", ") + "]"
 	}

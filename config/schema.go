@@ -22,12 +22,13 @@ const (
 	kindShare                // a fraction of 1: 12% or 0.12
 	kindDuration             // 250ms, 30s, 24h
 	kindTexts                // a list of strings
+	kindInts                 // a list of whole numbers
 	kindSection              // a group of named settings
 	kindItems                // a list of sections
 )
 
 func (k kind) String() string {
-	return [...]string{"text", "true|false", "number", "rate", "size", "share", "duration", "list", "section", "YAML"}[k]
+	return [...]string{"text", "true|false", "number", "rate", "size", "share", "duration", "list", "list", "section", "YAML"}[k]
 }
 
 // rates are the floating-point settings that are numbers per second; all
@@ -76,6 +77,8 @@ func describe(t reflect.Type, path string) []*field {
 			f.kind = kindShare
 		case elem == reflect.TypeFor[[]string]():
 			f.kind = kindTexts
+		case elem == reflect.TypeFor[[]int]():
+			f.kind = kindInts
 		case elem.Kind() == reflect.Struct:
 			f.kind = kindSection
 			f.fields = describe(elem, f.path)

@@ -32,6 +32,8 @@ func (k kind) parse(raw any) (any, error) {
 		return parseDuration(raw)
 	case kindTexts:
 		return parseTexts(raw)
+	case kindInts:
+		return parseInts(raw)
 	}
 	return nil, fmt.Errorf("%s is no single value", show(raw))
 }
@@ -156,6 +158,29 @@ func parseTexts(raw any) ([]string, error) {
 		return texts, nil
 	}
 	return nil, fmt.Errorf("%s is not a list", show(raw))
+}
+
+// parseInts is parseTexts for numbers.
+func parseInts(raw any) ([]int, error) {
+	list, ok := raw.([]any)
+	if !ok {
+		texts, err := parseTexts(raw)
+		if err != nil {
+			return nil, err
+		}
+		for _, text := range texts {
+			list = append(list, text)
+		}
+	}
+	numbers := []int{}
+	for _, item := range list {
+		n, err := parseInt(item)
+		if err != nil {
+			return nil, err
+		}
+		numbers = append(numbers, n)
+	}
+	return numbers, nil
 }
 
 var errNumber = errors.New("not a number")

@@ -86,6 +86,7 @@ func (a *API) answerBatch(ctx context.Context, c *gin.Context, group string, req
 			batchBuffers.Put(buffer)
 		}
 	}()
+	ctx = context.WithValue(ctx, cache.RequestIDKey{}, a.requestID(c))
 	// What gets may still take: a client that reads slowly does not use it up.
 	left := a.limits.RequestTimeout
 	for i := 0; i < len(req.keys); i += batchChunk {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"kring/cache"
 )
 
 // deadline is a context that ends at a time, like context.WithDeadline's, but
@@ -12,6 +14,7 @@ import (
 type deadline struct {
 	context.Context
 	at time.Time
+	id string // of the request
 
 	// mu guards inner and cancel, which are made when first needed, and ended.
 	mu     sync.Mutex
@@ -57,6 +60,9 @@ func (d *deadline) Err() error {
 // Value goes through the inner context where there is one: package context
 // finds there that it can cancel children without a goroutine for each.
 func (d *deadline) Value(key any) any {
+	if _, ok := key.(cache.RequestIDKey); ok && d.id != "" {
+		return d.id
+	}
 	d.mu.Lock()
 	inner := d.inner
 	d.mu.Unlock()

@@ -21,6 +21,7 @@ func (a *API) get(c *gin.Context, key cache.Key) error {
 	now := time.Now()
 	ctx := withDeadline(r.Context(), now.Add(a.limits.RequestTimeout))
 	defer ctx.stop()
+	ctx.id = a.requestID(c)
 	ans, err := a.cache.Get(ctx, key, onlyIfCached(r.Header))
 	if err != nil {
 		return err

@@ -378,3 +378,21 @@ func TestAWaiterInAHurry(t *testing.T) {
 		t.Errorf("%d loads", n)
 	}
 }
+
+// From a problem that a client got at any node, its request id leads to the line
+// about the load in the log of the key's owner.
+func TestAFailedLoadIsFoundByItsRequest(t *testing.T) {
+	c := nodetest.Start(t, 2)
+	c.Origin.Answer(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "oops", http.StatusBadGateway) })
+	owner, other := c.Nodes[0], c.Nodes[1]
+	key := c.KeyOf(owner, 1)
+	if r := c.Get(other, docs(key), "X-Request-ID", "mine-1"); r.Status != http.StatusBadGateway || !strings.Contains(r.Body, "mine-1") {
+		t.Fatalf("%d %s", r.Status, r.Body)
+	}
+	for line := range strings.Lines(owner.Log()) {
+		if strings.Contains(line, `msg="load failed"`) && strings.Contains(line, "request_id=mine-1") && strings.Contains(line, "group=docs key="+key) {
+			return
+		}
+	}
+	t.Errorf("the load of %s for request mine-1 is not in the owner's log:\n%s", key, owner.Log())
+}

@@ -117,10 +117,13 @@ func TestStatuses(t *testing.T) {
 		{401, cache.ErrOriginFailed, false, nil},
 		{403, cache.ErrOriginFailed, false, nil},
 		{429, cache.ErrOriginFailed, false, nil},
-		{500, cache.ErrOriginFailed, true, nil},
+		{500, cache.ErrOriginFailed, false, nil},
+		{501, cache.ErrOriginFailed, false, nil},
 		{502, cache.ErrOriginFailed, true, nil},
 		{503, cache.ErrOriginFailed, true, nil},
-		{599, cache.ErrOriginFailed, true, nil},
+		{504, cache.ErrOriginFailed, true, nil},
+		{505, cache.ErrOriginFailed, false, nil},
+		{599, cache.ErrOriginFailed, false, nil},
 	} {
 		t.Run(fmt.Sprint(tt.status), func(t *testing.T) {
 			internal := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") })
@@ -145,6 +148,53 @@ func TestStatuses(t *testing.T) {
 				t.Errorf("sent %d, endpoint healthy %v; want 1, %v", r.sent, s.healthy("a"), !tt.blamed)
 			}
 		})
+	}
+}
+
+// The statuses that count against an endpoint are a setting; what a key gets for
+// them stays what it is.
+func TestFailStatuses(t *testing.T) {
+	for _, tt := range []struct {
+		statuses []int
+		status   int
+		blamed   bool
+	}{
+		{[]int{500}, 500, true},
+		{[]int{500}, 503, false},
+		{nil, 503, false},
+		{[]int{404, 429}, 404, true},
+		{[]int{404, 429}, 429, true},
+		{[]int{404, 429}, 200, false},
+		{[]int{599}, 599, true},
+	} {
+		var n atomic.Int64
+		s := start(t, "/{key}", []string{counting(t, tt.status, &n)}, ejectAtOnce, func(b *balance.Config, _ *origin.Options) { b.Health.FailStatuses = tt.statuses })
+		r := s.load(t, "k", nil)
+		if (r.err == nil) != (tt.status == 200 || tt.status == 404) {
+			t.Errorf("%d: %v", tt.status, r.err)
+		}
+		if s.healthy("a") == tt.blamed {
+			t.Errorf("fail_statuses %v, %d: healthy %v, want %v", tt.statuses, tt.status, s.healthy("a"), !tt.blamed)
+		}
+	}
+}
+
+// An application that answers 500 for some keys is not sick: its endpoints stay,
+// however many such keys are asked for, and the other keys are answered.
+func TestAnApplicationsErrorIsTheKeys(t *testing.T) {
+	answer := func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/bad") {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+		fmt.Fprint(w, "value")
+	}
+	s := start(t, "/{key}", []string{serve(t, answer).URL, serve(t, answer).URL}, ejectAtOnce)
+	for i := range 20 {
+		s.load(t, fmt.Sprint("bad-", i), nil).mustFail(t, cache.ErrOriginFailed)
+		s.load(t, "good", nil).mustBe(t, "value")
+	}
+	if st := s.pool.Status(); !s.healthy("a") || !s.healthy("b") || st.Panic || st.Panics != 0 {
+		t.Errorf("status %+v", st)
 	}
 }
 

@@ -3,7 +3,6 @@ package origin
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -61,6 +60,8 @@ func (o *Origin) load(ctx context.Context, t *template, l *cache.Load) (cache.Lo
 	if fail == nil {
 		return loaded, nil
 	}
+	tries := []tried{{pick.Endpoint.Name, fail.err}}
+	defer func() { o.failed.say(ctx, l, tries, fail == nil) }()
 	if !fail.again || over(ctx) || !o.budget.spend() {
 		return loaded, fail.err
 	}
@@ -69,10 +70,9 @@ func (o *Origin) load(ctx context.Context, t *template, l *cache.Load) (cache.Lo
 		o.budget.refund()
 		return loaded, fail.err
 	}
-	o.log.LogAttrs(ctx, slog.LevelDebug, "load tried again", slog.String("pool", o.pool.Name()),
-		slog.String("endpoint", other.Endpoint.Name), slog.Any("after", fail.err))
 	loaded, fail = o.try(ctx, other, target, l)
 	if fail != nil {
+		tries = append(tries, tried{other.Endpoint.Name, fail.err})
 		return loaded, fail.err
 	}
 	return loaded, nil
@@ -87,13 +87,12 @@ func (o *Origin) try(ctx context.Context, pick balance.Pick, target string, l *c
 
 	loaded, fail = o.ask(ctx, pick.Endpoint, target, l, l.Previous)
 	if fail == nil {
-		outcome = balance.Success
+		if outcome = balance.Success; o.pool.Blames(loaded.Status) {
+			outcome = balance.Failure // though the status is an answer: a 404, say
+		}
 		return loaded, nil
 	}
 	outcome = fail.outcome
-	if !errors.Is(ctx.Err(), context.Canceled) {
-		o.failed.say(ctx, pick.Endpoint.Name, fail.err)
-	}
 	return cache.Loaded{Endpoint: pick.Endpoint.Name, Status: loaded.Status}, fail
 }
 
@@ -141,7 +140,7 @@ func (o *Origin) ask(ctx context.Context, e balance.Endpoint, target string, l *
 		keep = err == nil
 	case http.StatusNotModified:
 		if !conditional {
-			return loaded, refused(e.Name, a.Response)
+			return loaded, o.refused(e.Name, a.Response)
 		}
 		if a.conn.pending() == noisy {
 			return cache.Loaded{}, broken(ctx, e.Name, errLeftOver)
@@ -153,7 +152,7 @@ func (o *Origin) ask(ctx context.Context, e balance.Endpoint, target string, l *
 		loaded.NotModified, loaded.Tags = true, tags(a.Header)
 		keep = true
 	default:
-		return loaded, refused(e.Name, a.Response)
+		return loaded, o.refused(e.Name, a.Response)
 	}
 	return loaded, nil
 }

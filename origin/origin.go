@@ -38,7 +38,6 @@ type Origin struct {
 	maxBody int64
 	slots   chan struct{} // one for each load under way
 	budget  *budget
-	log     *slog.Logger
 	failed  *failures
 }
 
@@ -81,7 +80,7 @@ func New(o Options) (*Origin, error) {
 		dial = spread(o.Lookup, dial)
 	}
 	origin := &Origin{
-		pool: o.Pool, header: head, maxBody: cfg.MaxBodyBytes, log: o.Log, failed: newFailures(o.Log, o.Pool.Name()),
+		pool: o.Pool, header: head, maxBody: cfg.MaxBodyBytes, failed: newFailures(o.Log, o.Pool.Name()),
 		slots:  make(chan struct{}, cfg.MaxLoads),
 		budget: newBudget(cfg.RetryBudget),
 		client: &client{dial: dial, tls: secure, head: cfg.MaxHeaderBytes, most: cfg.MaxLoads, age: cfg.MaxConnectionAge, idle: map[string][]*conn{}},
@@ -151,7 +150,7 @@ func (g *Group) CheckKey(key string) error { return g.path.check(key) }
 //   - ErrOriginBadAnswer: an answer that is not whole, too long or unasked for;
 //   - ErrOriginTimeout.
 //
-// The cause of a failed try is logged, at most once a minute for each endpoint.
+// Failed tries are logged, at most once a minute for each reason of each endpoint.
 func (g *Group) Load(ctx context.Context, l *cache.Load) (cache.Loaded, error) {
 	if err := g.CheckKey(l.Key.Key); err != nil {
 		return cache.Loaded{}, err

@@ -17,12 +17,16 @@ import (
 // or 504, and nothing else. Any other status that speaks of the resource ends
 // the value.
 //
-// The endpoint is blamed for 5xx, for a status that HTTP does not have, and for
-// parts and comparisons that nobody asked for. It is not blamed for the others:
-// they depend on the key, and a client that asks for odd keys must not be able
-// to have endpoints ejected.
-func refused(endpoint string, r *http.Response) *failure {
+// The endpoint is blamed for the statuses of health.fail_statuses, for a status
+// that HTTP does not have, and for parts and comparisons that nobody asked for.
+// It is not blamed for the others: they depend on the key, and a client that asks
+// for odd keys must not be able to have endpoints ejected.
+func (o *Origin) refused(endpoint string, r *http.Response) *failure {
 	status := r.StatusCode
+	outcome := balance.Cancelled
+	if o.pool.Blames(status) {
+		outcome = balance.Failure
+	}
 	detail := fmt.Sprintf("endpoint %s answered %d", endpoint, status)
 	switch {
 	case status == http.StatusPartialContent || status == http.StatusNotModified:
@@ -35,13 +39,13 @@ func refused(endpoint string, r *http.Response) *failure {
 	later := retryAfter(r.Header, time.Now())
 	switch {
 	case ofThisEndpoint(status):
-		return &failure{err.Saying(cache.OriginRefuses, later), balance.Cancelled, true}
+		return &failure{err.Saying(cache.OriginRefuses, later), outcome, true}
 	case serverError(status):
-		return &failure{err.Saying(cache.OriginDown, later), balance.Failure, true}
+		return &failure{err.Saying(cache.OriginDown, later), outcome, true}
 	case status >= 500:
-		return &failure{err.Saying(cache.OriginRefuses, later), balance.Failure, true}
+		return &failure{err.Saying(cache.OriginRefuses, later), outcome, true}
 	default:
-		return &failure{err.Saying(cache.ValueEnded, 0), balance.Cancelled, false}
+		return &failure{err.Saying(cache.ValueEnded, 0), outcome, false}
 	}
 }
 

@@ -26,15 +26,21 @@ type request struct {
 	hop       uint8         // 1: from the entry node; 2: passed on, the last
 	remaining time.Duration // until the caller's deadline; 0: it has none
 	deadline  time.Time     // at the caller alone, likewise
+	requestID string        // of the client's request, of a get; "": none
 	tags      []string      // of opPurgeTags, at least one
 	keys      []string      // of opGetMany, at least one
 }
 
-// Flags of a request. A delete's conditions are there only if it has any.
+// Flags of a request. A delete's conditions and a get's request id are there only
+// if it has any.
 const (
 	flagOnlyIfCached = 1 << iota
 	flagConditional
+	flagRequestID
 )
+
+// maxRequestID is the longest request id, in bytes: it is for logs.
+const maxRequestID = 128
 
 // appendRequest appends the body of a call. A value of more than chunkLen
 // follows in chunks.
@@ -45,6 +51,9 @@ func appendRequest(b []byte, r *request) []byte {
 	}
 	if r.Op == cache.OpDelete && len(r.IfMatch)+len(r.IfNoneMatch) > 0 {
 		flags |= flagConditional
+	}
+	if r.Op == cache.OpGet && r.requestID != "" && len(r.requestID) <= maxRequestID {
+		flags |= flagRequestID
 	}
 	b = append(b, byte(r.Op), r.hop, flags)
 	b = appendDuration(b, r.remaining)
@@ -58,6 +67,11 @@ func appendRequest(b []byte, r *request) []byte {
 		b = appendStrings(b, r.IfNoneMatch)
 	}
 	switch r.Op {
+	case cache.OpGet:
+		if flags&flagRequestID != 0 {
+			b = appendString(b, r.requestID)
+		}
+		return b
 	case opPurgeTags:
 		return appendStrings(b, r.tags)
 	case opGetMany:
@@ -85,7 +99,13 @@ func parseRequest(b []byte, maxValue int) (r request, total int, err error) {
 	r.Key.Group = d.string()
 	r.Key.Key = d.string()
 	switch r.Op {
-	case cache.OpGet, opPurge, opCopy:
+	case cache.OpGet:
+		if flags&flagRequestID != 0 {
+			if r.requestID = d.string(); len(r.requestID) > maxRequestID {
+				d.fail("a request id that is too long")
+			}
+		}
+	case opPurge, opCopy:
 	case opPurgeTags:
 		if r.tags = d.strings(); len(r.tags) == 0 {
 			d.fail("a purge by tag without a tag")
@@ -111,7 +131,8 @@ func parseRequest(b []byte, maxValue int) (r request, total int, err error) {
 	default:
 		d.fail("unknown operation")
 	}
-	if flags&^(flagOnlyIfCached|flagConditional) != 0 || flags&flagConditional != 0 && r.Op != cache.OpDelete || r.hop < 1 || r.hop > 2 {
+	if flags&^(flagOnlyIfCached|flagConditional|flagRequestID) != 0 || flags&flagConditional != 0 && r.Op != cache.OpDelete ||
+		flags&flagRequestID != 0 && r.Op != cache.OpGet || r.hop < 1 || r.hop > 2 {
 		d.fail("unknown flag or hop")
 	}
 	return r, total, d.end()

@@ -105,6 +105,9 @@ func (p *Peers) try(ctx context.Context, pe *peer, req *request) (reply, error) 
 		}
 		req.deadline = deadline
 	}
+	if req.Op == cache.OpGet {
+		req.requestID, _ = ctx.Value(cache.RequestIDKey{}).(string)
+	}
 	pe.calls.Add(1)
 	r, err := l.call(ctx, req)
 	if err == nil && r.cancelled {

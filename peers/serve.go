@@ -157,10 +157,14 @@ func (in *incoming) called(h header, b []byte) error {
 
 // begin registers a call, with its deadline.
 func (in *incoming) begin(s *served) error {
+	ctx := in.ctx
+	if s.req.requestID != "" {
+		ctx = context.WithValue(ctx, cache.RequestIDKey{}, s.req.requestID)
+	}
 	if s.req.remaining > 0 {
-		s.ctx, s.cancel = context.WithTimeout(in.ctx, s.req.remaining)
+		s.ctx, s.cancel = context.WithTimeout(ctx, s.req.remaining)
 	} else {
-		s.ctx, s.cancel = context.WithCancel(in.ctx)
+		s.ctx, s.cancel = context.WithCancel(ctx)
 	}
 	s.req.Waiting = s
 	s.began = in.p.clock()

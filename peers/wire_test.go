@@ -83,6 +83,7 @@ func TestRequestsCrossUnchanged(t *testing.T) {
 	key := cache.Key{Group: "g", Key: "a\x00b/%2F\xff✓"}
 	for _, want := range []request{
 		{Request: cache.Request{Op: cache.OpGet, Key: key, OnlyIfCached: true}, hop: 1, remaining: time.Second},
+		{Request: cache.Request{Op: cache.OpGet, Key: key}, hop: 2, requestID: strings.Repeat("x", maxRequestID)},
 		{Request: cache.Request{Op: cache.OpDelete, Key: key, ID: 1 << 63}, hop: 2},
 		{Request: cache.Request{Op: cache.OpDelete, Key: key, ID: 5, IfMatch: []string{`"a"`, "*"}, IfNoneMatch: []string{`"b"`}}, hop: 1},
 		{Request: cache.Request{
@@ -99,6 +100,10 @@ func TestRequestsCrossUnchanged(t *testing.T) {
 		if err != nil || total != len(want.Value) || !reflect.DeepEqual(got, want) {
 			t.Errorf("%+v, %d, %v; want %+v", got, total, err, want)
 		}
+	}
+	long := request{Request: cache.Request{Op: cache.OpGet, Key: key}, hop: 1, requestID: strings.Repeat("x", maxRequestID+1)}
+	if got, _, err := parseRequest(appendRequest(nil, &long), 100); err != nil || got.requestID != "" {
+		t.Errorf("a request id that is too long: %q, %v; want none", got.requestID, err)
 	}
 	untagged := request{Request: cache.Request{Op: opPurgeTags, Key: cache.Key{Group: "g"}}, hop: 1}
 	if _, _, err := parseRequest(appendRequest(nil, &untagged), 100); !errors.Is(err, errBadFrame) {
