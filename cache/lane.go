@@ -44,8 +44,10 @@ func (s *stripe) joinLocked(key Key, term uint64) *flight {
 	return nil
 }
 
-// startLocked makes a new flight: the one that runs, or the next.
+// startLocked makes a new flight: the one that runs, or the next. It outlives the
+// request, whose buffer the key may be part of.
 func (c *Cache) startLocked(s *stripe, key Key, h uint64, g *group, term uint64, previous *Entry) *flight {
+	key = owned(key)
 	f := &flight{key: key, h: h, group: g, term: term, done: make(chan struct{})}
 	l := s.lanes[key]
 	if l != nil {
