@@ -96,11 +96,13 @@ func TestCacheStatusOfProblems(t *testing.T) {
 		{cache.Answer{Kind: cache.KindNone, Node: "kring-1"}, errors.New("secret"), "kring-1; detail=internal"},
 		{cache.Answer{Kind: cache.KindPeer}, cache.ErrOriginTimeout, "kring-1; fwd=miss; detail=origin-timeout"},
 		{
-			cache.Answer{Kind: cache.KindPeer, OwnerKind: cache.KindLoad, Node: "kring-2", Status: 500}, failed,
+			cache.Answer{Kind: cache.KindPeer, OwnerKind: cache.KindLoad, Node: "kring-2", Status: 500},
+			failed,
 			"kring-2; fwd=miss; fwd-status=500, kring-1; fwd=miss; detail=peer:kring-2",
 		},
 		{
-			cache.Answer{Kind: cache.KindPeer, OwnerKind: cache.KindRefused, Node: "kring-2"}, cache.ErrOverloaded,
+			cache.Answer{Kind: cache.KindPeer, OwnerKind: cache.KindRefused, Node: "kring-2"},
+			cache.ErrOverloaded,
 			"kring-2; detail=overloaded, kring-1; fwd=miss; detail=peer:kring-2",
 		},
 	} {
