@@ -121,9 +121,10 @@ func (g *group) date(e *Entry, said Freshness, asked, now time.Time) {
 	e.Born = asked.Add(-max(0, said.Age))
 	e.NoStore = e.NoStore || said.NoStore
 	e.StaleWhileRevalidate, e.StaleIfError = 0, 0
-	delay := now.Sub(asked)
 	if e.Negative {
-		e.TTL = g.jittered(g.NegativeTTL) + delay
+		// From the arrival, whatever its age: it keeps gets of what is not there
+		// from the origin.
+		e.TTL = g.jittered(g.NegativeTTL) + now.Sub(e.Born)
 		if said.TTL >= 0 {
 			e.TTL = min(e.TTL, g.jittered(said.TTL))
 		}
@@ -138,7 +139,7 @@ func (g *group) date(e *Entry, said Freshness, asked, now time.Time) {
 	case said.TTL > 0:
 		e.TTL = g.jittered(said.TTL)
 	case g.TTL > 0:
-		e.TTL = g.jittered(g.TTL) + delay
+		e.TTL = g.jittered(g.TTL) + now.Sub(asked)
 	default:
 		e.TTL = 0
 	}

@@ -554,3 +554,68 @@ func TestTheWayOfANotModifiedIsPartOfItsAge(t *testing.T) {
 		})
 	}
 }
+
+// A missing key is asked for again when negative_ttl is over, or sooner if the
+// origin says so; never later, and never not at all.
+func TestHowLongAKeyIsMissing(t *testing.T) {
+	says := func(ttl time.Duration) cache.Freshness {
+		return cache.Freshness{TTL: ttl, StaleWhileRevalidate: -1, StaleIfError: -1}
+	}
+	noCache, noStore, old, aged := cache.Unsaid, cache.Unsaid, cache.Unsaid, says(10*second)
+	noCache.NoCache, noStore.NoStore, old.Age, aged.Age = true, true, 60*second, 8*second
+	windows := cache.Freshness{TTL: 3 * second, StaleWhileRevalidate: 60 * second, StaleIfError: 60 * second}
+	for name, row := range map[string]struct {
+		own     time.Duration
+		said    cache.Freshness
+		ignored bool
+		lasts   time.Duration // 0: each get is a load
+	}{
+		"nothing said":                    {own: 5 * second, said: cache.Unsaid, lasts: 5 * second},
+		"max-age=0":                       {own: 5 * second, said: says(0)},
+		"max-age=3":                       {own: 5 * second, said: says(3 * second), lasts: 3 * second},
+		"max-age=5":                       {own: 5 * second, said: says(5 * second), lasts: 5 * second},
+		"max-age of a year":               {own: 5 * second, said: says(365 * 24 * 3600 * second), lasts: 5 * second},
+		"max-age=10, Age: 8":              {own: 5 * second, said: aged, lasts: 2 * second},
+		"Age: 60":                         {own: 5 * second, said: old, lasts: 5 * second},
+		"no-cache":                        {own: 5 * second, said: noCache},
+		"no-store":                        {own: 5 * second, said: noStore},
+		"stale windows":                   {own: 5 * second, said: windows, lasts: 3 * second},
+		"max-age=0, not respected":        {own: 5 * second, said: says(0), ignored: true, lasts: 5 * second},
+		"negative_ttl: 0s":                {own: 0, said: cache.Unsaid},
+		"negative_ttl: 0s, max-age=60":    {own: 0, said: says(60 * second)},
+		"negative_ttl: 0s, max-age=0":     {own: 0, said: says(0)},
+		"negative_ttl: 0s, not respected": {own: 0, said: says(60 * second), ignored: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := setup(t, group(func(g *cache.GroupConfig) {
+					g.NegativeTTL, g.RespectCacheControl = row.own, !row.ignored
+				}))
+				f.origin.set(0, func(n int, l *cache.Load) (cache.Loaded, error) {
+					loaded, err := missing(n, l)
+					loaded.Freshness = row.said
+					return loaded, err
+				})
+				wantsLoads := func(n int, when string) {
+					t.Helper()
+					f.get(doc("k"))
+					if got := f.origin.loads("k"); got != n {
+						t.Errorf("%s: %d loads, want %d", when, got, n)
+					}
+				}
+				wantsLoads(1, "at first")
+				if row.lasts == 0 {
+					wantsLoads(2, "at once")
+					pass(time.Hour)
+					wantsLoads(3, "an hour later")
+					return
+				}
+				wantsLoads(1, "at once")
+				pass(row.lasts - 1)
+				wantsLoads(1, "just before its end")
+				pass(1)
+				wantsLoads(2, "at its end")
+			})
+		})
+	}
+}

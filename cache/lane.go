@@ -46,8 +46,10 @@ func (s *stripe) joinLocked(key Key, term uint64) *flight {
 }
 
 // startLocked makes a new flight: the one that runs, or the next. The context is
-// that of the get that asks for it.
+// that of the get that asks for it. The flight outlives the request, whose buffer
+// the key may be part of.
 func (c *Cache) startLocked(ctx context.Context, s *stripe, key Key, h uint64, g *group, term uint64, previous *Entry) *flight {
+	key = owned(key)
 	f := &flight{id: c.flights.Add(1), key: key, h: h, group: g, term: term, done: make(chan struct{})}
 	f.load.RequestID, _ = ctx.Value(RequestIDKey{}).(string)
 	l := s.lanes[key]

@@ -50,6 +50,7 @@ func (m *memory) failed(key Key, err error, now time.Time) {
 	var known *Error
 	if errors.As(err, &known) {
 		wait = known.RetryAfter
+		err = known.Because(nil) // the cause has been logged, and may hold half an answer
 	}
 	m.failures.Add(owned(key), &failure{
 		err: err, streak: streak, purges: m.purges[key.Group],

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -239,5 +240,59 @@ func TestPurgesAtOnce(t *testing.T) {
 	f.DropGroup("docs")
 	if s := f.Stats(); s.Entries != 0 || s.Bytes != 0 {
 		t.Errorf("%d entries of %d bytes are left", s.Entries, s.Bytes)
+	}
+}
+
+// Loads that were begun before a purge and end in the midst of it, when their
+// part of the store may have been looked through already, are not stored.
+func TestLoadsThatEndInTheMidstOfAPurgeAreNotStored(t *testing.T) {
+	const entries, loads = 20_000, 400
+	for name, purge := range map[string]func(f *fixture){
+		"of the group": func(f *fixture) { f.DropGroup("docs") },
+		"by tag":       func(f *fixture) { f.DropTags("docs", []string{"red"}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := setup(t, func(o *cache.Options) { o.MaxWaiters = 2 * loads })
+			for i := range entries {
+				f.get(doc(fmt.Sprint("stored", i)))
+			}
+			gates := make(map[string]chan struct{}, loads)
+			for i := range loads {
+				gates[fmt.Sprint("loading", i)] = make(chan struct{})
+			}
+			f.origin.set(0, func(n int, l *cache.Load) (cache.Loaded, error) {
+				<-gates[l.Key.Key]
+				loaded, err := counting(n, l)
+				loaded.Entry.Tags = []string{"red"}
+				return loaded, err
+			})
+			var readers sync.WaitGroup
+			for key := range gates {
+				readers.Go(func() { f.get(doc(key)) })
+			}
+			for f.origin.total() < entries+loads {
+				runtime.Gosched()
+			}
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				purge(f)
+			}()
+			for _, gate := range gates {
+				close(gate)
+				runtime.Gosched()
+			}
+			<-done
+			readers.Wait()
+			stored := 0
+			for key := range gates {
+				if _, ok := f.Copy(doc(key)); ok {
+					stored++
+				}
+			}
+			if stored > 0 {
+				t.Errorf("%d of %d values from before the purge are stored", stored, loads)
+			}
+		})
 	}
 }

@@ -2,7 +2,11 @@ package cache_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -72,5 +76,122 @@ func TestContentETag(t *testing.T) {
 			t.Errorf("%v: %s", v, tag)
 		}
 		seen[tag] = true
+	}
+}
+
+// liveHeap is what is in use after a collection, in bytes.
+func liveHeap() int64 {
+	runtime.GC()
+	runtime.GC() // what the first one's finalizers let go
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// Nothing of a request or an answer is kept but what is charged: not the buffer
+// that a key, a type or a cause is part of.
+func TestWhatIsKeptIsACopy(t *testing.T) {
+	const large, times = 256 << 10, 200
+	// in gives a string within one that takes 256 KiB.
+	in := func(s string) string {
+		return strings.Repeat(s+strings.Repeat(".", 1000), large/(1000+len(s)))[:len(s)]
+	}
+	for name, do := range map[string]func(f *fixture, i int){
+		"a key that is loaded":    func(f *fixture, i int) { f.get(doc(in(fmt.Sprint("k", i)))) },
+		"a key that is PUT":       func(f *fixture, i int) { f.put(kv(in(fmt.Sprint("k", i))), "v") },
+		"a key that is deleted":   func(f *fixture, i int) { f.remove(kv(in(fmt.Sprint("k", i)))) },
+		"a key that is not there": func(f *fixture, i int) { f.get(kv(in(fmt.Sprint("k", i)))) },
+		"a key that is missing":   func(f *fixture, i int) { f.origin.set(0, missing); f.get(doc(in(fmt.Sprint("k", i)))) },
+		"a key that fails":        func(f *fixture, i int) { f.origin.set(0, failing); f.get(doc(in(fmt.Sprint("k", i)))) },
+		"a key that is overwritten": func(f *fixture, i int) {
+			f.put(kv(fmt.Sprint("k", i)), "old")
+			f.put(kv(in(fmt.Sprint("k", i))), "new")
+		},
+		"a key of a batch": func(f *fixture, i int) {
+			f.GetMany(context.Background(), "docs", []string{in(fmt.Sprint("k", i)), in(fmt.Sprint("l", i))}, nil)
+		},
+		"the group's name": func(f *fixture, i int) { f.get(cache.Key{Group: in("docs"), Key: fmt.Sprint("k", i)}) },
+		"the group's name of a write": func(f *fixture, i int) {
+			if _, err := f.Put(context.Background(), &cache.Request{Key: cache.Key{Group: in("kv"), Key: fmt.Sprint("k", i)}}); err != nil {
+				f.t.Error(err)
+			}
+		},
+		"another node's get": func(f *fixture, i int) {
+			if _, err := f.Serve(context.Background(), &cache.Request{Op: cache.OpGet, Key: cache.Key{Group: in("docs"), Key: in(fmt.Sprint("k", i))}}); err != nil {
+				f.t.Error(err)
+			}
+			f.Settle(cache.KindLoad, true)
+		},
+		"another node's put": func(f *fixture, i int) {
+			if _, err := f.Serve(context.Background(), &cache.Request{
+				Op: cache.OpPut, ID: 1 + uint64(i), Key: cache.Key{Group: in("kv"), Key: in(fmt.Sprint("k", i))},
+			}); err != nil {
+				f.t.Error(err)
+			}
+		},
+		"the types of a PUT": func(f *fixture, i int) {
+			req := &cache.Request{Key: kv(fmt.Sprint("k", i)), ContentType: in("text/plain"), ContentEncoding: in("br")}
+			if _, err := f.Put(context.Background(), req); err != nil {
+				f.t.Error(err)
+			}
+		},
+		"the condition of a PUT": func(f *fixture, i int) {
+			req := &cache.Request{Key: kv(fmt.Sprint("k", i)), IfNoneMatch: []string{in("*")}}
+			if _, err := f.Put(context.Background(), req); err != nil {
+				f.t.Error(err)
+			}
+		},
+		"the cause of a failure": func(f *fixture, i int) {
+			f.origin.set(0, func(int, *cache.Load) (cache.Loaded, error) {
+				return cache.Loaded{}, cache.ErrOriginBadAnswer.Because(errors.New("malformed: " + strings.Repeat("x", large)))
+			})
+			f.get(doc(fmt.Sprint("k", i)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := setup(t)
+			do(f, times)
+			before, charged := liveHeap(), f.Stats().Bytes
+			for i := range times {
+				do(f, i)
+			}
+			kept, charge := liveHeap()-before, f.Stats().Bytes-charged
+			if kept > charge+4<<20 { // were one in ten of the buffers kept, it would be 5 MiB
+				t.Errorf("%d bytes are kept, %d charged", kept, charge)
+			}
+			runtime.KeepAlive(f)
+		})
+	}
+}
+
+// A load that runs on when its client has left keeps nothing of its request.
+func TestARunningLoadKeepsNothingOfItsRequest(t *testing.T) {
+	f := setup(t)
+	release := make(chan struct{})
+	f.origin.set(0, func(n int, l *cache.Load) (cache.Loaded, error) {
+		<-release
+		return counting(n, l)
+	})
+	before := liveHeap()
+	const large, times = 1 << 20, 50
+	for i := range times {
+		key := fmt.Sprint("k", i)
+		buffer := key + strings.Repeat(".", large)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _ = f.Get(ctx, doc(buffer[:len(key)]), false) // it is cancelled
+		}()
+		for f.origin.loads(key) == 0 {
+			runtime.Gosched()
+		}
+		cancel()
+		<-done
+	}
+	kept := liveHeap() - before
+	close(release)
+	if kept > times*large/4 {
+		t.Errorf("%d loads keep %d bytes", times, kept)
 	}
 }

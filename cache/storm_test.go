@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -179,4 +181,27 @@ func TestPenetration(t *testing.T) {
 			t.Error("their share was never full: the test asks for too few")
 		}
 	})
+}
+
+// However gets and the ends of loads fall together, a fresh key is loaded once:
+// a get that found nothing looks again before it starts a load.
+func TestOneLoadForEachOfManyKeysThatAreAskedForAtOnce(t *testing.T) {
+	const keys, readers = 20_000, 8
+	f := setup(t, group(func(g *cache.GroupConfig) { g.TTL = time.Hour }))
+	var wg sync.WaitGroup
+	var at atomic.Int64 // all readers ask for about the same key
+	for range readers {
+		wg.Go(func() {
+			for i := at.Load(); i < keys; i = at.Load() {
+				if g := f.get(doc(strconv.FormatInt(i, 10))); g.err != nil {
+					t.Error(g.err)
+				}
+				at.CompareAndSwap(i, i+1)
+			}
+		})
+	}
+	wg.Wait()
+	if n := f.origin.total(); n != keys {
+		t.Errorf("%d loads of %d keys", n, keys)
+	}
 }

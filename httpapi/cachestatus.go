@@ -115,6 +115,46 @@ func appendStatus(b []byte, node string, kind cache.Kind, ans *cache.Answer, now
 	return b
 }
 
+// failed is the header's value for an error. A member without fwd has asked
+// nobody. Where no origin's status says more, the detail is the problem's code.
+func (s *statuses) failed(ans *cache.Answer, err error) []string {
+	e, _ := known(err)
+	b := make([]byte, 0, 128)
+	if ans.Kind != cache.KindPeer {
+		b = appendFailure(b, s.self, ans.Kind, ans, e.Code)
+		return []string{string(b)}
+	}
+	if ans.Node == "" { // no other node has answered
+		b = append(append(b, s.self...), "; fwd=miss; detail="...)
+		return []string{string(append(b, e.Code...))}
+	}
+	b = appendFailure(b, sfItem(ans.Node), ans.OwnerKind, ans, e.Code)
+	b = append(append(append(b, ", "...), s.self...), "; fwd=miss; detail="...)
+	return []string{string(append(b, sfItem("peer:"+ans.Node)...))}
+}
+
+// appendFailure is appendStatus for a failure.
+func appendFailure(b []byte, node string, kind cache.Kind, ans *cache.Answer, code cache.Code) []byte {
+	b = append(b, node...)
+	if kind == cache.KindLoad || kind == cache.KindJoined {
+		b = append(b, "; fwd=miss"...)
+		if ans.Status > 0 {
+			b = append(b, "; fwd-status="...)
+			b = strconv.AppendInt(b, int64(ans.Status), 10)
+		}
+	}
+	if kind == cache.KindJoined {
+		b = append(b, "; collapsed"...)
+	}
+	switch {
+	case ans.StandIn:
+		b = append(b, "; detail=stand-in"...)
+	case ans.Status == 0:
+		b = append(append(b, "; detail="...), code...)
+	}
+	return b
+}
+
 // seconds rounds down, so that nothing is promised for longer than it lasts.
 func seconds(d time.Duration) int64 {
 	if d < 0 {

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -82,6 +83,40 @@ func TestCacheStatus(t *testing.T) {
 	}
 	if got := newStatuses("8001").values(&cache.Answer{Kind: cache.KindHit, Entry: forever}, now)[0]; got != `"8001"; hit` {
 		t.Errorf("a name that is no token: %s", got)
+	}
+}
+
+// Problems say where they come from, too.
+func TestCacheStatusOfProblems(t *testing.T) {
+	failed := cache.ErrOriginFailed.With("endpoint a answered 500")
+	for _, c := range []struct {
+		ans  cache.Answer
+		err  error
+		want string
+	}{
+		{cache.Answer{Kind: cache.KindLoad, Node: "kring-1", Status: 500}, failed, "kring-1; fwd=miss; fwd-status=500"},
+		{cache.Answer{Kind: cache.KindLoad, Node: "kring-1"}, failed, "kring-1; fwd=miss; detail=origin-failed"},
+		{cache.Answer{Kind: cache.KindJoined, Node: "kring-1", Status: 403}, failed, "kring-1; fwd=miss; fwd-status=403; collapsed"},
+		{cache.Answer{Kind: cache.KindRefused, Node: "kring-1"}, cache.ErrOverloaded, "kring-1; detail=overloaded"},
+		{cache.Answer{Kind: cache.KindRefused, Node: "kring-1"}, cache.ErrNotCached, "kring-1; detail=not-cached"},
+		{cache.Answer{Kind: cache.KindLoad, Node: "kring-1", Status: 500, StandIn: true}, failed, "kring-1; fwd=miss; fwd-status=500; detail=stand-in"},
+		{cache.Answer{Kind: cache.KindNone, Node: "kring-1"}, cache.ErrBadKey, "kring-1; detail=bad-key"},
+		{cache.Answer{Kind: cache.KindNone, Node: "kring-1"}, errors.New("secret"), "kring-1; detail=internal"},
+		{cache.Answer{Kind: cache.KindPeer}, cache.ErrOriginTimeout, "kring-1; fwd=miss; detail=origin-timeout"},
+		{
+			cache.Answer{Kind: cache.KindPeer, OwnerKind: cache.KindLoad, Node: "kring-2", Status: 500},
+			failed,
+			"kring-2; fwd=miss; fwd-status=500, kring-1; fwd=miss; detail=peer:kring-2",
+		},
+		{
+			cache.Answer{Kind: cache.KindPeer, OwnerKind: cache.KindRefused, Node: "kring-2"},
+			cache.ErrOverloaded,
+			"kring-2; detail=overloaded, kring-1; fwd=miss; detail=peer:kring-2",
+		},
+	} {
+		if got := newStatuses("kring-1").failed(&c.ans, c.err); len(got) != 1 || got[0] != c.want {
+			t.Errorf("%+v, %v:\ngot  %q\nwant %q", c.ans, c.err, got, c.want)
+		}
 	}
 }
 

@@ -2,10 +2,56 @@ package httpapi
 
 import (
 	"net/http"
+	"slices"
 	"strings"
+	"time"
 
 	"kring/cache"
 )
+
+// evaluate holds the conditions of a GET or HEAD against a value, in the order of
+// RFC 9110 §13.2.2: 200, 304 or the error for a condition that is not met. A date
+// that cannot be read, or a value without one, makes a condition by date none
+// (§13.1.3, §13.1.4).
+func evaluate(header http.Header, e *cache.Entry, now time.Time) (status int, err error) {
+	if header["If-Match"] != nil {
+		tags, err := entityTags(header, "If-Match")
+		if err != nil {
+			return 0, err
+		}
+		if !slices.Contains(tags, e.ETag) && tags[0] != "*" {
+			return 0, cache.ErrPreconditionFailed
+		}
+	} else if since := header["If-Unmodified-Since"]; since != nil {
+		if modified, known := modifiedAfter(e, since, now); known && modified {
+			return 0, cache.ErrPreconditionFailed.With("the value was modified after If-Unmodified-Since")
+		}
+	}
+	if header["If-None-Match"] != nil {
+		if noneMatch(header, e.ETag) {
+			return http.StatusNotModified, nil
+		}
+	} else if since := header["If-Modified-Since"]; since != nil {
+		if modified, known := modifiedAfter(e, since, now); known && !modified {
+			return http.StatusNotModified, nil
+		}
+	}
+	return http.StatusOK, nil
+}
+
+// modifiedAfter reports whether a value was modified after the date of a
+// condition, if both dates are known.
+func modifiedAfter(e *cache.Entry, condition []string, now time.Time) (modified, known bool) {
+	if len(condition) != 1 || e.LastModified == "" {
+		return false, false
+	}
+	since, ok := cache.ParseDate(condition[0], now)
+	if !ok {
+		return false, false
+	}
+	last, ok := cache.ParseDate(e.LastModified, now)
+	return last.After(since), ok
+}
 
 // noneMatch reports whether an If-None-Match of a GET names etag: then the
 // client has the value already. The comparison is weak, as RFC 9110 §13.1.2

@@ -272,6 +272,7 @@ func (a *API) fail(c *gin.Context, err error) {
 	h.Set("Cache-Control", "no-store")
 	h["X-Content-Type-Options"] = nosniff
 	h["Kring-Node"] = a.nodeValue
+	a.attributeProblem(c, e.Code)
 	p := problem{
 		Type: "/problems/" + string(e.Code), Title: f.title, Status: f.status,
 		Detail: cmp.Or(e.Detail, f.detail), Node: a.node, RequestID: a.requestID(c),
@@ -285,6 +286,26 @@ func (a *API) fail(c *gin.Context, err error) {
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	c.Writer.WriteHeader(f.status)
 	a.write(c, body)
+}
+
+// attributeProblem says of a request for a key where its problem comes from, if
+// what has answered it has not. It was refused here then.
+func (a *API) attributeProblem(c *gin.Context, code cache.Code) {
+	prefix, isKey := strings.CutSuffix(c.FullPath(), ":group/*key")
+	if !isKey || prefix != "/v1/cache/" || code == errUnauthorized.Code || code == errForbidden.Code {
+		return
+	}
+	h := c.Writer.Header()
+	if h["Cache-Status"] == nil {
+		h["Cache-Status"] = []string{a.statuses.self + "; detail=" + string(code)}
+	}
+	if h["Kring-Owner"] == nil {
+		owner := a.node
+		if key, err := pathKey(c.Request.URL, prefix); err == nil {
+			owner = a.peers.View().Ring.Get(key.Key)
+		}
+		a.nameOwner(h, owner)
+	}
 }
 
 func (a *API) logInternal(c *gin.Context, err error) {

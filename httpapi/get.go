@@ -23,22 +23,27 @@ func (a *API) get(c *gin.Context, key cache.Key) error {
 	defer ctx.stop()
 	ctx.id = a.requestID(c)
 	ans, err := a.cache.Get(ctx, key, onlyIfCached(r.Header))
+	h := c.Writer.Header()
 	if err != nil {
+		if ans.Kind != cache.KindNone { // else no node has acted for the key
+			a.nameOwner(h, ans.Node)
+		}
+		h["Cache-Status"] = a.statuses.failed(&ans, err)
 		return err
 	}
 	if ans.Kind != cache.KindHit { // which takes no time to speak of
 		now = time.Now()
 	}
-	a.describe(c.Writer.Header(), &ans, now)
+	a.attribute(h, &ans, now)
 	e := ans.Entry
 	if e.Negative {
 		return errNotFound
 	}
-	status := http.StatusOK
-	if r.Header["If-None-Match"] != nil && noneMatch(r.Header, e.ETag) {
-		status = http.StatusNotModified
+	status, err := evaluate(r.Header, e, now)
+	if err != nil {
+		return err
 	}
-	h := c.Writer.Header()
+	a.describe(h, e, now)
 	strs := [2]string{e.ContentType, e.ETag}
 	h["ETag"] = strs[1:2:2]
 	if e.LastModified != "" {
@@ -65,18 +70,19 @@ func (a *API) get(c *gin.Context, key cache.Key) error {
 	return nil
 }
 
-// describe sets the headers that say where an answer comes from and how long
-// it is good. A hit has eight headers in all, as many as a map holds before it
-// grows; the ninth would cost a fifth of a hit's time. Kring-Owner is the node that acts for the key: its owner on the
-// ring, or who stands in for that one.
-func (a *API) describe(h http.Header, ans *cache.Answer, now time.Time) {
-	e := ans.Entry
+// attribute sets the headers that say where an answer comes from. Kring-Owner is
+// the node that acts for the key: its owner on the ring, or the one that stands
+// in for it.
+func (a *API) attribute(h http.Header, ans *cache.Answer, now time.Time) {
 	h["Kring-Node"] = a.nodeValue
 	a.nameOwner(h, ans.Node)
 	h["Cache-Status"] = a.statuses.values(ans, now)
-	if e.Negative {
-		return
-	}
+}
+
+// describe sets the headers that say how long a value is good. A hit has eight
+// headers in all, as many as a map holds before it grows; the ninth would cost a
+// fifth of a hit's time.
+func (a *API) describe(h http.Header, e *cache.Entry, now time.Time) {
 	h["Age"] = a.ages.values(seconds(e.Age(now)))
 	switch {
 	case e.NoStore:
@@ -92,12 +98,15 @@ func (a *API) describe(h http.Header, ans *cache.Answer, now time.Time) {
 	}
 }
 
+// nameOwner names the node that has acted for the key, if there is one.
 func (a *API) nameOwner(h http.Header, node string) {
-	if node == "" || node == a.node {
+	switch node {
+	case "":
+	case a.node:
 		h["Kring-Owner"] = a.nodeValue
-		return
+	default:
+		h["Kring-Owner"] = []string{node}
 	}
-	h["Kring-Owner"] = []string{node}
 }
 
 // write sends a body in one go. An error means that the client is gone, which

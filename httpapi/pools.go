@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/gin-gonic/gin"
 
@@ -126,7 +127,7 @@ func (a *API) putEndpoint(c *gin.Context, _ cache.Key) error {
 	}
 	ctx, cancel := context.WithTimeout(c.Request.Context(), a.limits.RequestTimeout)
 	defer cancel()
-	created, err := p.PutEndpoint(ctx, c.Param("name"), change)
+	created, err := p.PutEndpoint(ctx, strings.Clone(c.Param("name")), change) // the pool keeps it
 	switch {
 	case err != nil:
 		return poolError(err)

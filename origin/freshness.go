@@ -2,6 +2,7 @@ package origin
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -178,37 +179,55 @@ func varies(h http.Header) bool {
 	return false
 }
 
+const (
+	// maxTags and maxTagBytes bound the tags that an entry keeps.
+	maxTags     = 10_000
+	maxTagBytes = 1 << 10
+)
+
 // tags reads Cache-Tag (separated by commas) and Surrogate-Key (by spaces),
-// each tag once.
-func tags(h http.Header) []string {
-	var all []string
+// each tag once. They are copies: a tag would keep the whole header in memory.
+// If there are more or longer ones than an entry keeps, ok is false: a purge
+// would not find the entry, so it must not be stored.
+func tags(h http.Header) (all []string, ok bool) {
 	seen := map[string]bool{}
-	add := func(t string) {
-		if t = strings.Trim(t, " \t"); t != "" && !seen[t] && httpguts.ValidHeaderFieldValue(t) {
-			seen[t] = true
-			all = append(all, t)
+	add := func(t string) bool {
+		t = strings.Trim(t, " \t")
+		if t == "" || seen[t] || !httpguts.ValidHeaderFieldValue(t) {
+			return true
 		}
+		if len(t) > maxTagBytes || len(all) == maxTags {
+			return false
+		}
+		t = strings.Clone(t)
+		seen[t] = true
+		all = append(all, t)
+		return true
 	}
 	for _, line := range h.Values("Cache-Tag") {
 		for t := range strings.SplitSeq(line, ",") {
-			add(t)
+			if !add(t) {
+				return nil, false
+			}
 		}
 	}
 	for _, line := range h.Values("Surrogate-Key") {
 		for t := range strings.FieldsSeq(line) {
-			add(t)
+			if !add(t) {
+				return nil, false
+			}
 		}
 	}
-	return all
+	return slices.Clip(all), true
 }
 
 // maxKept bounds a header that an entry keeps, in bytes: it is stored, and
 // sent on, with every copy.
 const maxKept = 1024
 
-// kept is a header's value as it may be kept and passed on, or "".
+// kept is a copy of a header's value as it may be kept and passed on, or "".
 func kept(h http.Header, name string) string {
-	v := strings.Join(h.Values(name), ", ")
+	v := strings.Clone(strings.Join(h.Values(name), ", "))
 	if len(v) > maxKept || !httpguts.ValidHeaderFieldValue(v) {
 		return ""
 	}

@@ -136,7 +136,8 @@ func (o *Origin) ask(ctx context.Context, e balance.Endpoint, target string, l *
 		if err != nil && !errors.Is(err, errBodyTooLong) {
 			return cache.Loaded{}, broken(ctx, e.Name, err)
 		}
-		loaded.Entry = &cache.Entry{Negative: true, NoStore: varies(a.Header), Tags: tags(a.Header)}
+		loaded.Entry = &cache.Entry{Negative: true}
+		mark(loaded.Entry, a.Header)
 		keep = err == nil
 	case http.StatusNotModified:
 		if !conditional {
@@ -149,7 +150,10 @@ func (o *Origin) ask(ctx context.Context, e balance.Endpoint, target string, l *
 			keep = true
 			return o.ask(ctx, e, target, l, nil)
 		}
-		loaded.NotModified, loaded.Tags = true, tags(a.Header)
+		loaded.NotModified = true
+		var findable bool
+		loaded.Tags, findable = tags(a.Header)
+		loaded.Freshness.NoStore = loaded.Freshness.NoStore || !findable
 		keep = true
 	default:
 		return loaded, o.refused(e.Name, a.Response)
@@ -184,13 +188,22 @@ func sameTag(told, had string) bool {
 	return told == "" || had == "" || strings.TrimPrefix(told, "W/") == strings.TrimPrefix(had, "W/")
 }
 
+// mark notes an entry's tags, and whether it must not be stored because no key
+// can name what it depends on, or because no purge would find it.
+func mark(e *cache.Entry, h http.Header) {
+	var findable bool
+	e.Tags, findable = tags(h)
+	e.NoStore = varies(h) || !findable
+}
+
 // entry makes an entry of a 200. Of the origin's headers it keeps those that
 // are named here, and no other.
 func entry(h http.Header, value []byte) (*cache.Entry, error) {
 	e := &cache.Entry{
 		Value: value, ContentType: kept(h, "Content-Type"), ContentEncoding: kept(h, "Content-Encoding"),
-		LastModified: kept(h, "Last-Modified"), OriginETag: kept(h, "Etag"), Tags: tags(h), NoStore: varies(h),
+		LastModified: kept(h, "Last-Modified"), OriginETag: kept(h, "Etag"),
 	}
+	mark(e, h)
 	if e.ContentEncoding == "" && h.Get("Content-Encoding") != "" {
 		return nil, errors.New("the answer's encoding cannot be told") // without it, the value would be another
 	}

@@ -15,7 +15,8 @@ const (
 )
 
 // appendEntry appends an entry, its value last. Its age travels as a duration:
-// nodes' clocks may differ.
+// nodes' clocks may differ. Its tags stay behind: there may be as many as a head
+// holds, and the node that asked does not store the entry.
 func appendEntry(b []byte, e *cache.Entry, now time.Time) []byte {
 	flags := byte(0)
 	if e.Negative {
@@ -30,7 +31,6 @@ func appendEntry(b []byte, e *cache.Entry, now time.Time) []byte {
 	b = appendString(b, e.ETag)
 	b = appendString(b, e.LastModified)
 	b = appendString(b, e.OriginETag)
-	b = appendStrings(b, e.Tags)
 	b = binary.BigEndian.AppendUint64(b, e.Version.View)
 	b = binary.BigEndian.AppendUint64(b, e.Version.ViewID)
 	b = binary.BigEndian.AppendUint64(b, e.Version.Counter)
@@ -56,7 +56,7 @@ func (d *decoder) described(now time.Time) *cache.Entry {
 	return &cache.Entry{
 		Negative: flags&entryNegative != 0, NoStore: flags&entryNoStore != 0,
 		ContentType: d.repeated(), ContentEncoding: d.string(), ETag: d.string(),
-		LastModified: d.string(), OriginETag: d.string(), Tags: d.strings(),
+		LastModified: d.string(), OriginETag: d.string(),
 		Version: cache.Version{View: d.uint64(), ViewID: d.uint64(), Counter: d.uint64()},
 		Born:    now.Add(-d.duration()), TTL: d.duration(),
 		StaleWhileRevalidate: d.duration(), StaleIfError: d.duration(),

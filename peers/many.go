@@ -177,9 +177,5 @@ func (d *decoder) keys() []string {
 // sizeOf is at least as many bytes as an entry takes in a frame.
 func sizeOf(e *cache.Entry) int {
 	const numbers = 3*8 + 11*binary.MaxVarintLen64 // versions, lengths and durations
-	n := numbers + len(e.Value) + len(e.ContentType) + len(e.ContentEncoding) + len(e.ETag) + len(e.LastModified) + len(e.OriginETag)
-	for _, tag := range e.Tags {
-		n += binary.MaxVarintLen64 + len(tag)
-	}
-	return n
+	return numbers + len(e.Value) + len(e.ContentType) + len(e.ContentEncoding) + len(e.ETag) + len(e.LastModified) + len(e.OriginETag)
 }

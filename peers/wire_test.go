@@ -119,7 +119,7 @@ func TestRepliesCrossUnchanged(t *testing.T) {
 	now := time.Now()
 	entry := &cache.Entry{
 		Value: []byte("value"), ContentType: "text/plain", ContentEncoding: "gzip", ETag: `"x"`,
-		LastModified: "Mon", OriginETag: `W/"y"`, Tags: []string{"a", "b"},
+		LastModified: "Mon", OriginETag: `W/"y"`,
 		Version: cache.Version{View: 1, ViewID: 2, Counter: 3}, Born: now.Add(-3 * time.Second),
 		TTL: time.Minute, StaleWhileRevalidate: time.Second, StaleIfError: time.Hour, NoStore: true,
 	}
@@ -245,7 +245,7 @@ func parseAny(t *testing.T, typ frameType, b []byte) error {
 
 func FuzzEntry(f *testing.F) {
 	now := time.Now()
-	f.Add(appendEntry(nil, &cache.Entry{Value: []byte("v"), Tags: []string{"t"}, Born: now, TTL: time.Second}, now))
+	f.Add(appendEntry(nil, &cache.Entry{Value: []byte("v"), Born: now, TTL: time.Second}, now))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		d := decoder{b: b}
 		e, total := d.entry(1<<20, now)
