@@ -227,3 +227,79 @@ func TestEndpointComesDuringAPick(t *testing.T) {
 		}
 	}
 }
+
+// Names that come from Redis, or are told to it, fill neither it nor a process:
+// there is a limit to both, and beyond it the oldest removals go first.
+func TestPublishedEndpointsAreLimited(t *testing.T) {
+	for _, policy := range []string{"least_assigned", "least_in_flight"} {
+		cfg, rc := shared(t, policy, 1)
+		rc.Timeout = 10 * time.Second // ten thousand words in a command
+		c := commonRedis(t).client(t)
+		changes := rc.KeyPrefix + "{test}:endpoints"
+		hset := []any{"HSET", changes}
+		for i := range balance.MaxEndpoints + 50 {
+			hset = append(hset, fmt.Sprint("e", i), `{"url":"http://a.test:80"}`)
+		}
+		bad := []string{`{"url":"http://a.test:0"}`, `{"url":"http://u:p@a.test"}`, `{"url":"http://a.test","weight":-1}`, `{"weight":1}`, `{`, `null`}
+		for i, text := range bad {
+			hset = append(hset, fmt.Sprint("bad-", i), text)
+		}
+		hset = append(hset, "no/name", `{"url":"http://a.test:80"}`)
+		for i := range 2*balance.MaxEndpoints - (balance.MaxEndpoints + 50) - len(bad) - 1 {
+			hset = append(hset, fmt.Sprint("gone-", i), fmt.Sprintf(`{"till":%d,"removed":true}`, 9_000_000_000_000+i))
+		}
+		do(t, c, hset...)
+		log := &logBuffer{}
+		p := openPool(t, cfg, dialRedis(t, rc), logged(log))
+		settled(t, p)
+		settled(t, p)
+		st := p.Status()
+		if n := len(st.Endpoints); n != balance.MaxEndpoints {
+			t.Errorf("%s: the pool has %d endpoints, want %d", policy, n, balance.MaxEndpoints)
+		}
+		for _, e := range st.Endpoints {
+			if e.Name == "no/name" || strings.HasPrefix(e.Name, "bad-") {
+				t.Errorf("%s: the pool has taken %s, %s", policy, e.Name, e.URL)
+			}
+		}
+		// a is one of the thousand; null changes nothing of an endpoint that is not there.
+		if n := log.count("published endpoint cannot be used"); n != 51+len(bad)+1 {
+			t.Errorf("%s: %d changes are said to be of no use, want each once: %d", policy, n, 51+len(bad)+1)
+		}
+		if err := p.RemoveEndpoint(t.Context(), "late"); err != nil {
+			t.Errorf("%s: a removal: %v", policy, err)
+		}
+		if n := do(t, c, "HLEN", changes); n != int64(2*balance.MaxEndpoints) {
+			t.Errorf("%s: %v changes are kept, want %d", policy, n, 2*balance.MaxEndpoints)
+		}
+		if n := do(t, c, "HEXISTS", changes, "gone-0"); n != int64(0) || do(t, c, "HEXISTS", changes, "gone-1") != int64(1) {
+			t.Errorf("%s: another removal than the oldest was forgotten", policy)
+		}
+		do(t, c, "DEL", changes)
+	}
+}
+
+// Endpoints that come and go under ever new names leave a bounded rest in a
+// process, too, however long their counts are to be kept.
+func TestDepartedEndpointsAreLimited(t *testing.T) {
+	p := newPool(t, config("least_assigned", 1))
+	held := map[string]balance.Pick{}
+	for i := range 3 * balance.MaxEndpoints {
+		name := fmt.Sprint("e", i)
+		put(t, p, name, "http://a.test:80")
+		if i%500 == 0 {
+			held[name] = pickNamed(t, p, name, 10)
+		}
+		remove(t, p, name)
+	}
+	if n := balance.Departed(p); n > balance.MaxEndpoints {
+		t.Errorf("%d departed endpoints are kept, want at most %d", n, balance.MaxEndpoints)
+	}
+	for _, one := range held {
+		one.Done(balance.Success) // whether or not anything of it is kept
+	}
+	put(t, p, "e2999", "http://a.test:80")
+	if e := endpoint(t, p, "e2999"); e.InFlight != 0 || e.Assigned != 0 {
+		t.Errorf("%+v", e)
+	}
+}

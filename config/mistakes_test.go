@@ -99,6 +99,8 @@ func TestMistakes(t *testing.T) {
 		{"an unknown policy", "pools: [{name: p, policy: random}]", `pools[p].policy: "random": unknown, choose one of least_assigned, least_in_flight, round_robin, smooth_weighted, weighted`},
 		{"an endpoint twice", "pools: [{name: p, endpoints: [{name: a, url: 'http://h'}, {name: a, url: 'http://h'}]}]", `pools[p].endpoints: a: there are two endpoints of this name`},
 		{"a bad endpoint", "pools: [{name: p, endpoints: [{name: a, url: h}]}]", `pools[p].endpoints[a].url: "h": must begin with http:// or https://`},
+		{"probes without a pause", "pools: [{name: p, health: {probe: /up, probe_interval: 1ns}}]", `pools[p].health.probe_interval: 1ns: must be at least 100ms`},
+		{"trials without a pause", "pools: [{name: p, health: {fail_timeout: 1ns}}]", `pools[p].health.fail_timeout: 1ns: must be 100ms to 24h`},
 		{"a negative weight", "pools: [{name: p, endpoints: [{name: a, url: 'http://h', weight: -1}]}]", `pools[p].endpoints[a].weight: -1: must be a whole number from 0 to 2147483647`},
 		{"no loads", "pools: [{name: p, max_loads: 0}]", `pools[p].max_loads: 0: must be at least 1`},
 		{"a bad header", "pools: [{name: p, headers: [{name: 'a b', value: x}]}]", `pools[p].headers[0].name: "a b": is not a header's name`},

@@ -165,12 +165,6 @@ func (c Config) validatePools() error {
 		if err != nil {
 			return err
 		}
-		for _, e := range p.Endpoints {
-			u, err := url.Parse(e.URL)
-			if err := check(err == nil && portOf(u), at+"endpoints["+e.Name+"].url", "%q: the port must be a number from 1 to 65535", e.URL); err != nil {
-				return err
-			}
-		}
 		seen[p.Name] = true
 		if p.State == "redis" {
 			if err := check(c.Redis.Configured(), at+"state", "redis needs redis.addresses, which is empty"); err != nil {
