@@ -3,11 +3,14 @@ package balance_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"kring/balance"
@@ -301,5 +304,72 @@ func TestDepartedEndpointsAreLimited(t *testing.T) {
 	put(t, p, "e2999", "http://a.test:80")
 	if e := endpoint(t, p, "e2999"); e.InFlight != 0 || e.Assigned != 0 {
 		t.Errorf("%+v", e)
+	}
+}
+
+// An assignment that lapses is over for the policy, too.
+func TestALapsedAssignmentIsNoLongerInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config("least_in_flight", 1, 1)
+		p := newPool(t, cfg)
+		var toB []string
+		for range 4 {
+			a, err := p.Assign(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a.Endpoint.Name == "b" {
+				toB = append(toB, a.ID)
+			}
+		}
+		for _, id := range toB {
+			if err := p.Complete(t.Context(), id, balance.Success); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if a, b := endpoint(t, p, "a").InFlight, endpoint(t, p, "b").InFlight; a != 2 || b != 0 {
+			t.Fatalf("%d and %d in flight before the lapse, want 2 and 0", a, b)
+		}
+		time.Sleep(cfg.Lease)
+		count := map[string]int{}
+		for range 8 {
+			count[pick(t, p).Endpoint.Name]++ // and keeps it
+		}
+		if count["a"] != 4 || count["b"] != 4 {
+			t.Errorf("after the lapse 8 picks are %v, want 4 and 4", count)
+		}
+	})
+}
+
+// The removal of a configured endpoint is for good: a process that starts much
+// later must not have it either. That of another one is told for an hour.
+func TestOnlyTheRemovalOfAConfiguredEndpointHasNoEnd(t *testing.T) {
+	cfg, rc := shared(t, "least_assigned", 1, 1)
+	c := commonRedis(t).client(t)
+	p := openPool(t, cfg, dialRedis(t, rc))
+	put(t, p, "late", cfg.Endpoints[0].URL)
+	remove(t, p, "late")
+	remove(t, p, "a")
+	published := func(name string) string {
+		text, _ := do(t, c, "HGET", rc.KeyPrefix+"{test}:endpoints", name).(string)
+		return text
+	}
+	if got := published("a"); got != `{"removed":true}` {
+		t.Errorf("the removal of a configured endpoint is %s, want it without an end", got)
+	}
+	var late struct {
+		Till    int64
+		Removed bool
+	}
+	if err := json.Unmarshal([]byte(published("late")), &late); err != nil {
+		t.Fatalf("the removal of an added endpoint is %q: %v", published("late"), err)
+	}
+	now := do(t, c, "TIME").([]any)
+	seconds, err := strconv.ParseInt(now[0].(string), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := late.Till/1000 - seconds; !late.Removed || left < 3000 || left > 3600 {
+		t.Errorf("the removal of an added endpoint is told for another %d s, want about an hour", left)
 	}
 }
