@@ -58,6 +58,8 @@ func CheckAllowedHost(rule string) string {
 		return "must be a host, host:port or *.domain"
 	case strings.Contains(strings.TrimPrefix(u.Hostname(), "*."), "*"):
 		return "a * stands for the first labels only"
+	case strings.HasSuffix(u.Host, ":") || u.Port() != "" && !isPort(u.Port()):
+		return portProblem
 	}
-	return ""
+	return checkHost(strings.TrimPrefix(u.Hostname(), "*."))
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -372,4 +373,54 @@ func TestOnlyTheRemovalOfAConfiguredEndpointHasNoEnd(t *testing.T) {
 	if left := late.Till/1000 - seconds; !late.Removed || left < 3000 || left > 3600 {
 		t.Errorf("the removal of an added endpoint is told for another %d s, want about an hour", left)
 	}
+}
+
+// What Redis has forgotten a process forgets, too.
+func TestAChangeThatIsNoLongerPublishedIsForgotten(t *testing.T) {
+	cfg, rc := shared(t, "least_assigned", 1)
+	p := openPool(t, cfg, dialRedis(t, rc))
+	for i := range 5 {
+		put(t, p, fmt.Sprint("late-", i), cfg.Endpoints[0].URL)
+	}
+	settled(t, p)
+	if n := balance.Followed(p); n != 5 {
+		t.Fatalf("%d changes are remembered, want 5", n)
+	}
+	do(t, commonRedis(t).client(t), "DEL", rc.KeyPrefix+"{test}:endpoints")
+	settled(t, p)
+	if n := balance.Followed(p); n != 0 {
+		t.Errorf("%d changes are remembered that are no longer published", n)
+	}
+}
+
+// Callers that never complete what they were assigned do not fill the memory:
+// beyond a hundred thousand there are no more until some are over.
+func TestUnfinishedAssignmentsAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, config("round_robin", 1))
+		assign := func() (string, error) {
+			a, err := p.Assign(t.Context())
+			return a.ID, err
+		}
+		last := ""
+		for i := range 100_000 {
+			id, err := assign()
+			if err != nil {
+				t.Fatalf("assignment %d: %v", i, err)
+			}
+			last = id
+		}
+		if _, err := assign(); !errors.Is(err, balance.ErrTooManyAssignments) {
+			t.Errorf("one too many: %v", err)
+		}
+		if n := endpoint(t, p, "a").InFlight; n != 100_000 {
+			t.Errorf("%d in flight: the one refused was counted", n)
+		}
+		if err := p.Complete(t.Context(), last, balance.Success); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := assign(); err != nil {
+			t.Errorf("one in place of another: %v", err)
+		}
+	})
 }
