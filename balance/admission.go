@@ -10,12 +10,12 @@ import (
 // run time, out of the pool; "" is none. What it says names no more of the URL
 // than scheme and host.
 func (p *Pool) barred(raw string) string {
-	u, err := ParseURL(raw)
+	u, err := ParseEndpointURL(raw)
 	if err != nil {
 		return "its URL cannot be read"
 	}
 	for _, e := range p.cfg.Endpoints {
-		if c, err := ParseURL(e.URL); err == nil && c.Scheme == u.Scheme && strings.EqualFold(c.Host, u.Host) {
+		if c, err := ParseEndpointURL(e.URL); err == nil && c.Scheme == u.Scheme && strings.EqualFold(c.Host, u.Host) {
 			return ""
 		}
 	}
@@ -43,14 +43,14 @@ func allows(rule string, u *url.URL) bool {
 	return host == name || host == "["+name+"]" || host == strings.ToLower(u.Host)
 }
 
-// ruleHost is a rule's host as ParseURL has it: "*.bücher.test" allows
+// ruleHost is a rule's host as ParseEndpointURL has it: "*.bücher.test" allows
 // www.xn--bcher-kva.test.
 func ruleHost(rule string) string {
 	star := ""
 	if domain, ok := strings.CutPrefix(rule, "*."); ok {
 		star, rule = "*.", domain
 	}
-	if u, err := ParseURL("http://" + rule); err == nil {
+	if u, err := ParseEndpointURL("http://" + rule); err == nil {
 		rule = u.Host
 	}
 	return star + strings.ToLower(rule)
@@ -69,10 +69,14 @@ func CheckAllowedHost(rule string) string {
 		return "the scheme must be http or https"
 	case err != nil || host == "" || u.Host != host || u.Hostname() == "":
 		return "must be a host, host:port or *.domain"
-	case !isASCII(ruleHost(host)):
-		return "the host is not a name that can be looked up"
 	case strings.Contains(strings.TrimPrefix(u.Hostname(), "*."), "*"):
 		return "a * stands for the first labels only"
+	case strings.HasSuffix(u.Host, ":") || u.Port() != "" && !isPort(u.Port()):
+		return portProblem
 	}
-	return ""
+	name, err := asciiHost(strings.TrimPrefix(u.Hostname(), "*."))
+	if err != nil {
+		return "the host is not a name that can be looked up"
+	}
+	return checkHost(name)
 }

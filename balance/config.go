@@ -30,18 +30,20 @@ type Config struct {
 
 // HealthConfig says when an endpoint is taken out, and for how long.
 type HealthConfig struct {
-	// MaxFails failures in a row eject an endpoint; 0 never does.
+	// MaxFails failures in a row eject an endpoint. Default: 3. 0: none does.
 	MaxFails int `mapstructure:"max_fails"`
-	// FailTimeout is how long it stays out the first time; it doubles with
-	// each relapse, with jitter.
+	// FailTimeout is how long it stays out the first time, at least 100ms; it
+	// doubles with each failed trial and each relapse, with jitter. Default: 10s.
 	FailTimeout time.Duration `mapstructure:"fail_timeout"`
 	// FailStatuses are the statuses of an answer, from 400 to 599, that count as a
-	// failure of the endpoint, like no answer; default 502, 503 and 504. Empty:
+	// failure of the endpoint, like no answer. Default: 502, 503 and 504. Empty:
 	// none. All others are about the key: an application that answers 500 for
 	// some keys is not sick for that.
 	FailStatuses []int `mapstructure:"fail_statuses"`
-	// Probe is a path that is asked for every ProbeInterval; empty: no probes.
-	Probe         string        `mapstructure:"probe"`
+	// Probe is a path that is asked for every ProbeInterval, in place of trials.
+	// Default: empty, no probes.
+	Probe string `mapstructure:"probe"`
+	// ProbeInterval is at least 100ms. Default: 5s.
 	ProbeInterval time.Duration `mapstructure:"probe_interval"`
 }
 

@@ -378,6 +378,15 @@ func TestValidate(t *testing.T) {
 		{func(c *balance.Config) { c.Health.FailTimeout = 0 }, []string{"pools[test].health.fail_timeout: 0s:"}},
 		{func(c *balance.Config) { c.Health.Probe = "health" }, []string{"pools[test].health.probe", `"health"`}},
 		{func(c *balance.Config) { c.Health.Probe, c.Health.ProbeInterval = "/", 0 }, []string{"health.probe_interval: 0s"}},
+		{func(c *balance.Config) { c.Health.Probe, c.Health.ProbeInterval = "/", 1 }, []string{"health.probe_interval: 1ns", "100ms to 24h"}},
+		{func(c *balance.Config) { c.Health.ProbeInterval = 99 * time.Millisecond }, []string{"health.probe_interval: 99ms"}},
+		{func(c *balance.Config) { c.Health.FailTimeout = 1 }, []string{"health.fail_timeout: 1ns", "100ms to 24h"}},
+		{func(c *balance.Config) { c.Lease = 1 }, []string{"pools[test].lease: 1ns"}},
+		{func(c *balance.Config) {
+			for i := range balance.MaxEndpoints {
+				c.Endpoints = append(c.Endpoints, balance.EndpointConfig{Name: fmt.Sprint("e", i), URL: "http://h", Weight: 1})
+			}
+		}, []string{"pools[test].endpoints: 1002: a pool has at most 1000"}},
 		{func(c *balance.Config) { c.Endpoints[1].Name = "a" }, []string{"pools[test].endpoints: a:"}},
 		{func(c *balance.Config) { c.Health.FailStatuses = []int{503, 399} }, []string{"pools[test].health.fail_statuses: 399: must be a status from 400 to 599"}},
 		{func(c *balance.Config) { c.Health.FailStatuses = []int{600} }, []string{"pools[test].health.fail_statuses: 600:"}},

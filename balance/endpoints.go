@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -20,6 +21,12 @@ type ChangeError struct{ Problem string }
 
 func (e *ChangeError) Error() string { return e.Problem }
 
+// ErrTooManyEndpoints says that a pool has as many as it may have.
+var ErrTooManyEndpoints = fmt.Errorf("a pool has at most %d endpoints", MaxEndpoints)
+
+// maxDeparted bounds the removed endpoints of which something is kept.
+const maxDeparted = MaxEndpoints
+
 // departed is what is kept of an endpoint that was removed.
 type departed struct {
 	*tally
@@ -32,15 +39,19 @@ type departed struct {
 // allowed, the operator wants it eligible, and where the pool has probes, two
 // in a row were good. In a pool whose state is shared all processes follow.
 //
-// Errors are *ChangeError, or ErrUnshared: then nothing has changed.
+// Errors are *ChangeError, ErrTooManyEndpoints, or ErrUnshared: then nothing has
+// changed.
 func (p *Pool) PutEndpoint(ctx context.Context, name string, c EndpointChange) (created bool, err error) {
 	if err := p.checkChange(name, c); err != nil {
 		return false, err
 	}
 	if p.shared != nil {
-		whole := p.merged(name, c)
+		whole, full := p.merged(name, c)
 		if whole.URL == nil {
 			return false, &ChangeError{"a new endpoint needs a url"}
+		}
+		if full {
+			return false, ErrTooManyEndpoints
 		}
 		if err := p.shared.publish(ctx, name, published{EndpointChange: whole}); err != nil {
 			return false, err
@@ -71,22 +82,24 @@ func (p *Pool) checkChange(name string, c EndpointChange) error {
 	case c.URL == nil:
 		return nil
 	}
-	if shown, why := checkURL(*c.URL); why != "" {
-		return &ChangeError{fmt.Sprintf("url: %q: %s", shown, why)}
+	if _, err := ParseEndpointURL(*c.URL); err != nil {
+		return &ChangeError{"url: " + err.Error()}
 	}
 	return nil
 }
 
-// merged is the endpoint as it will be after a change.
-func (p *Pool) merged(name string, c EndpointChange) EndpointChange {
+// merged is the endpoint as it will be after a change. Full says that it is a
+// new one, for which there is no room.
+func (p *Pool) merged(name string, c EndpointChange) (whole EndpointChange, full bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	full = len(p.members) >= MaxEndpoints
 	url, weight, eligible := (*string)(nil), 1, true
 	if i := p.indexLocked(name); i >= 0 {
 		m := p.members[i]
-		url, weight, eligible = &m.endpoint.URL, int(m.weight), m.eligible
+		url, weight, eligible, full = &m.endpoint.URL, int(m.weight), m.eligible, false
 	}
-	whole := EndpointChange{URL: url, Weight: &weight, Eligible: &eligible}
+	whole = EndpointChange{URL: url, Weight: &weight, Eligible: &eligible}
 	if c.URL != nil {
 		whole.URL = c.URL
 	}
@@ -96,53 +109,77 @@ func (p *Pool) merged(name string, c EndpointChange) EndpointChange {
 	if c.Eligible != nil {
 		whole.Eligible = c.Eligible
 	}
-	return whole
+	return whole, full
+}
+
+// edit is changes of the members in this process, after which the set is made
+// anew once, however many they are.
+type edit struct {
+	now     time.Time
+	resets  bool      // the list of members or their weights have changed
+	watched []*member // to be probed
 }
 
 // apply makes a change in this process.
 func (p *Pool) apply(name string, c EndpointChange) (created bool, err error) {
-	now := time.Now()
+	e := edit{now: time.Now()}
 	p.mu.Lock()
+	created, err = p.applyLocked(&e, name, c)
+	p.finishLocked(&e)
+	return created, err
+}
+
+func (p *Pool) applyLocked(e *edit, name string, c EndpointChange) (created bool, err error) {
 	i := p.indexLocked(name)
 	var watched *member
 	switch {
 	case i < 0 && c.URL == nil:
-		p.mu.Unlock()
 		return false, &ChangeError{"a new endpoint needs a url"}
+	case i < 0 && len(p.members) >= MaxEndpoints:
+		return false, ErrTooManyEndpoints
 	case i < 0:
-		watched = p.newMemberLocked(name, *c.URL, p.nextOrder, p.returnedLocked(name, now))
+		name = strings.Clone(name) // it may be part of a request
+		watched = p.newMemberLocked(name, *c.URL, p.nextOrder, p.returnedLocked(name, e.now))
 		p.nextOrder++
 		p.members = append(p.members, watched)
-		created = true
+		i, created = len(p.members)-1, true
 	case c.URL != nil && *c.URL != p.members[i].endpoint.URL:
 		old := p.members[i]
 		old.removed = true
-		watched = p.newMemberLocked(name, *c.URL, old.order, old.tally)
+		watched = p.newMemberLocked(old.endpoint.Name, *c.URL, old.order, old.tally)
 		watched.weight, watched.eligible = old.weight, old.eligible
 		p.members[i] = watched
 	}
-	m := p.members[p.indexLocked(name)]
-	resets := watched != nil
+	m := p.members[i]
+	if watched != nil {
+		e.resets = true
+		if m.barred == "" {
+			e.watched = append(e.watched, m)
+		}
+	}
 	if c.Weight != nil && m.weight != int64(*c.Weight) {
 		m.weight = int64(*c.Weight)
-		resets = true
+		e.resets = true
 	}
 	if c.Eligible != nil {
-		p.setEligibleLocked(m, *c.Eligible, now)
-	}
-	var n note
-	if resets {
-		n = p.changedLocked(now)
-	} else {
-		n = p.rebuildLocked(now)
-	}
-	barred := m.barred != ""
-	p.mu.Unlock()
-	n.log(p.log)
-	if watched != nil && !barred {
-		p.probes.watch(p, watched)
+		p.setEligibleLocked(m, *c.Eligible, e.now)
 	}
 	return created, nil
+}
+
+// finishLocked makes the set anew after an edit, and gives the lock back.
+func (p *Pool) finishLocked(e *edit) {
+	var n note
+	if e.resets {
+		n = p.changedLocked(e.now)
+	} else {
+		n = p.rebuildLocked(e.now)
+	}
+	p.mu.Unlock()
+	n.log(p.log)
+	for _, m := range e.watched {
+		p.probes.watch(p, m)
+	}
 }
 
 // newMemberLocked is a candidate.
@@ -196,25 +233,41 @@ func (p *Pool) setEligibleLocked(m *member, eligible bool, now time.Time) {
 // Remove takes an endpoint out of the pool in this process, and reports
 // whether it was there. Requests that are under way to it end as they do.
 func (p *Pool) Remove(name string) bool {
-	now := time.Now()
+	e := edit{now: time.Now()}
 	p.mu.Lock()
+	removed := p.removeLocked(&e, name)
+	p.finishLocked(&e)
+	return removed
+}
+
+func (p *Pool) removeLocked(e *edit, name string) bool {
 	i := p.indexLocked(name)
-	var n note
-	if i >= 0 {
-		m := p.members[i]
-		m.removed = true
-		p.members = slices.Delete(p.members, i, i+1)
-		for other, d := range p.departed {
-			if now.Sub(d.at) >= p.cfg.KeepCount && d.inFlight.Load() == 0 {
-				delete(p.departed, other)
-			}
-		}
-		p.departed[name] = departed{m.tally, now}
-		n = p.changedLocked(now)
+	if i < 0 {
+		return false
 	}
-	p.mu.Unlock()
-	n.log(p.log)
-	return i >= 0
+	m := p.members[i]
+	m.removed = true
+	p.members = slices.Delete(p.members, i, i+1)
+	p.forgetDepartedLocked(e.now)
+	p.departed[m.endpoint.Name] = departed{m.tally, e.now}
+	e.resets = true
+	return true
+}
+
+// forgetDepartedLocked makes room for another departed endpoint: it drops those
+// whose time is over, and beyond maxDeparted the one that left first.
+func (p *Pool) forgetDepartedLocked(now time.Time) {
+	first := ""
+	for name, d := range p.departed {
+		if now.Sub(d.at) >= p.cfg.KeepCount && d.inFlight.Load() == 0 {
+			delete(p.departed, name)
+		} else if first == "" || d.at.Before(p.departed[first].at) {
+			first = name
+		}
+	}
+	if len(p.departed) >= maxDeparted {
+		delete(p.departed, first)
+	}
 }
 
 // changedLocked is rebuildLocked after a change of the members or their weights.

@@ -160,6 +160,7 @@ func TestAllowedHostsAreChecked(t *testing.T) {
 		"h": true, "h:80": true, "*.h": true, "https://h": true, "https://*.h:443": true, "[::1]:80": true, "127.0.0.1": true,
 		"bücher.test": true, "*.bücher.test:80": true, "-ü-.test": false,
 		"": false, "a/b": false, "ftp://h": false, "u@h": false, "h?x": false, "a.*.h": false, "*": false, "h:x": false,
+		"h:0": false, "h:99999": false, "h:": false, "a..b": false, "h<x": false, "*.": false, "[::1]:0": false, "h:65535": true, "a_b.test": true,
 	} {
 		if why := balance.CheckAllowedHost(rule); (why == "") != ok {
 			t.Errorf("%q: %q", rule, why)

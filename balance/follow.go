@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"time"
@@ -16,6 +15,10 @@ import (
 // have missed it. That of a configured one is for good, or it would be back
 // with the next process that starts.
 const removalKept = time.Hour
+
+// maxPublished bounds the changes that are kept for all processes. Beyond it the
+// oldest removal is forgotten.
+const maxPublished = 2 * MaxEndpoints
 
 // published is an operator's change of an endpoint, for all processes.
 type published struct {
@@ -33,10 +36,15 @@ func (h *shared) publish(ctx context.Context, name string, c published) error {
 	if c.Removed && !slices.ContainsFunc(h.pool.cfg.Endpoints, func(e EndpointConfig) bool { return e.Name == name }) {
 		forget = removalKept
 	}
-	return h.try(ctx, func(ctx context.Context) error {
-		_, err := h.redis.run(ctx, publishScript, []string{h.changes()}, name, text, forget.Milliseconds())
+	var done any
+	err = h.try(ctx, func(ctx context.Context) (err error) {
+		done, err = h.redis.run(ctx, publishScript, []string{h.changes()}, name, text, forget.Milliseconds(), maxPublished)
 		return err
 	})
+	if err == nil && done == int64(0) {
+		return ErrTooManyEndpoints
+	}
+	return err
 }
 
 func (h *shared) changes() string { return h.redis.key(h.pool.cfg.Name, "endpoints") }
@@ -49,6 +57,8 @@ func (h *shared) follow(ctx context.Context) error {
 	}
 	all := changes.Val()
 	maps.DeleteFunc(h.followed, func(name, _ string) bool { _, ok := all[name]; return !ok })
+	changed := map[string]published{}
+	bad := map[string]error{}
 	for name, text := range all {
 		if h.followed[name] == text {
 			continue
@@ -56,18 +66,42 @@ func (h *shared) follow(ctx context.Context) error {
 		h.followed[name] = text
 		var c published
 		err := json.Unmarshal([]byte(text), &c)
-		switch {
-		case err != nil:
-		case c.Removed:
-			h.pool.Remove(name)
-		default:
-			if err = h.pool.checkChange(name, c.EndpointChange); err == nil {
-				_, err = h.pool.apply(name, c.EndpointChange)
-			}
+		if err == nil && !c.Removed {
+			err = h.pool.checkChange(name, c.EndpointChange)
 		}
-		if err != nil && h.pool.log.Enabled(ctx, slog.LevelDebug) {
-			h.pool.log.Debug("published endpoint cannot be used", "pool", h.pool.cfg.Name, "endpoint", name, "error", err)
+		if err != nil {
+			bad[name] = err
+			continue
 		}
+		changed[name] = c
+	}
+	if len(changed) > 0 {
+		h.pool.follow(changed, bad)
+	}
+	for name, err := range bad { // said once of each change
+		h.pool.log.Warn("published endpoint cannot be used", "pool", h.pool.cfg.Name, "endpoint", name, "error", err)
 	}
 	return nil
+}
+
+// follow makes changes in this process, removals first: they make room. It adds
+// those that cannot be made to bad.
+func (p *Pool) follow(changes map[string]published, bad map[string]error) {
+	e := edit{now: time.Now()}
+	p.mu.Lock()
+	for name, c := range changes {
+		if c.Removed {
+			p.removeLocked(&e, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(changes)) { // so that all processes have the same order
+		c := changes[name]
+		if c.Removed {
+			continue
+		}
+		if _, err := p.applyLocked(&e, name, c.EndpointChange); err != nil {
+			bad[name] = err
+		}
+	}
+	p.finishLocked(&e)
 }

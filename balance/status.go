@@ -68,21 +68,41 @@ func (p *Pool) Status() PoolStatus {
 	st.Panic, st.Panics = p.set.Load().panic, p.panics.Load()
 	st.Endpoints = make([]EndpointStatus, 0, len(p.members))
 	for _, m := range p.members {
-		e := EndpointStatus{
-			Name: m.endpoint.Name, URL: m.endpoint.URL, Weight: m.weight, CurrentWeight: m.current.Load(),
-			Eligible: m.pickable(), Healthy: !m.failing, Reason: p.reasonLocked(m, now),
-			Picks: m.assigned.Load(), Unfinished: m.inFlight.Load(),
-		}
-		e.Assigned, e.InFlight = e.Picks, e.Unfinished
-		if c, ok := counts[e.Name]; ok {
-			e.Assigned = c.assigned
-			if p.shared.leases() {
-				e.InFlight = c.inFlight
-			}
-		}
-		st.Endpoints = append(st.Endpoints, e)
+		st.Endpoints = append(st.Endpoints, p.endpointLocked(m, counts, now))
 	}
 	return st
+}
+
+// Endpoint copies out the state of one endpoint, and reports whether the pool
+// has it.
+func (p *Pool) Endpoint(name string) (EndpointStatus, bool) {
+	var counts map[string]count
+	if p.shared != nil {
+		counts = p.shared.counted()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := p.indexLocked(name)
+	if i < 0 {
+		return EndpointStatus{}, false
+	}
+	return p.endpointLocked(p.members[i], counts, time.Now()), true
+}
+
+func (p *Pool) endpointLocked(m *member, counts map[string]count, now time.Time) EndpointStatus {
+	e := EndpointStatus{
+		Name: m.endpoint.Name, URL: m.endpoint.URL, Weight: m.weight, CurrentWeight: m.current.Load(),
+		Eligible: m.pickable(), Healthy: !m.failing, Reason: p.reasonLocked(m, now),
+		Picks: m.assigned.Load(), Unfinished: m.inFlight.Load(),
+	}
+	e.Assigned, e.InFlight = e.Picks, e.Unfinished
+	if c, ok := counts[e.Name]; ok {
+		e.Assigned = c.assigned
+		if p.shared.leases() {
+			e.InFlight = c.inFlight
+		}
+	}
+	return e
 }
 
 func (p *Pool) reasonLocked(m *member, now time.Time) string {

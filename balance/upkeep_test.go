@@ -3,11 +3,15 @@ package balance_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"kring/balance"
@@ -226,4 +230,197 @@ func TestEndpointComesDuringAPick(t *testing.T) {
 			t.Errorf("%s: %d assigned, want 1", policy, n)
 		}
 	}
+}
+
+// Names that come from Redis, or are told to it, fill neither it nor a process:
+// there is a limit to both, and beyond it the oldest removals go first.
+func TestPublishedEndpointsAreLimited(t *testing.T) {
+	for _, policy := range []string{"least_assigned", "least_in_flight"} {
+		cfg, rc := shared(t, policy, 1)
+		rc.Timeout = 10 * time.Second // ten thousand words in a command
+		c := commonRedis(t).client(t)
+		changes := rc.KeyPrefix + "{test}:endpoints"
+		hset := []any{"HSET", changes}
+		for i := range balance.MaxEndpoints + 50 {
+			hset = append(hset, fmt.Sprint("e", i), `{"url":"http://a.test:80"}`)
+		}
+		bad := []string{`{"url":"http://a.test:0"}`, `{"url":"http://u:p@a.test"}`, `{"url":"http://a.test","weight":-1}`, `{"weight":1}`, `{`, `null`}
+		for i, text := range bad {
+			hset = append(hset, fmt.Sprint("bad-", i), text)
+		}
+		hset = append(hset, "no/name", `{"url":"http://a.test:80"}`)
+		for i := range 2*balance.MaxEndpoints - (balance.MaxEndpoints + 50) - len(bad) - 1 {
+			hset = append(hset, fmt.Sprint("gone-", i), fmt.Sprintf(`{"till":%d,"removed":true}`, 9_000_000_000_000+i))
+		}
+		do(t, c, hset...)
+		log := &logBuffer{}
+		p := openPool(t, cfg, dialRedis(t, rc), logged(log))
+		settled(t, p)
+		settled(t, p)
+		st := p.Status()
+		if n := len(st.Endpoints); n != balance.MaxEndpoints {
+			t.Errorf("%s: the pool has %d endpoints, want %d", policy, n, balance.MaxEndpoints)
+		}
+		for _, e := range st.Endpoints {
+			if e.Name == "no/name" || strings.HasPrefix(e.Name, "bad-") {
+				t.Errorf("%s: the pool has taken %s, %s", policy, e.Name, e.URL)
+			}
+		}
+		// a is one of the thousand; null changes nothing of an endpoint that is not there.
+		if n := log.count("published endpoint cannot be used"); n != 51+len(bad)+1 {
+			t.Errorf("%s: %d changes are said to be of no use, want each once: %d", policy, n, 51+len(bad)+1)
+		}
+		if err := p.RemoveEndpoint(t.Context(), "late"); err != nil {
+			t.Errorf("%s: a removal: %v", policy, err)
+		}
+		if n := do(t, c, "HLEN", changes); n != int64(2*balance.MaxEndpoints) {
+			t.Errorf("%s: %v changes are kept, want %d", policy, n, 2*balance.MaxEndpoints)
+		}
+		if n := do(t, c, "HEXISTS", changes, "gone-0"); n != int64(0) || do(t, c, "HEXISTS", changes, "gone-1") != int64(1) {
+			t.Errorf("%s: another removal than the oldest was forgotten", policy)
+		}
+		do(t, c, "DEL", changes)
+	}
+}
+
+// Endpoints that come and go under ever new names leave a bounded rest in a
+// process, too, however long their counts are to be kept.
+func TestDepartedEndpointsAreLimited(t *testing.T) {
+	p := newPool(t, config("least_assigned", 1))
+	held := map[string]balance.Pick{}
+	for i := range 3 * balance.MaxEndpoints {
+		name := fmt.Sprint("e", i)
+		put(t, p, name, "http://a.test:80")
+		if i%500 == 0 {
+			held[name] = pickNamed(t, p, name, 10)
+		}
+		remove(t, p, name)
+	}
+	if n := balance.Departed(p); n > balance.MaxEndpoints {
+		t.Errorf("%d departed endpoints are kept, want at most %d", n, balance.MaxEndpoints)
+	}
+	for _, one := range held {
+		one.Done(balance.Success) // whether or not anything of it is kept
+	}
+	put(t, p, "e2999", "http://a.test:80")
+	if e := endpoint(t, p, "e2999"); e.InFlight != 0 || e.Assigned != 0 {
+		t.Errorf("%+v", e)
+	}
+}
+
+// An assignment that lapses is over for the policy, too.
+func TestALapsedAssignmentIsNoLongerInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config("least_in_flight", 1, 1)
+		p := newPool(t, cfg)
+		var toB []string
+		for range 4 {
+			a, err := p.Assign(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a.Endpoint.Name == "b" {
+				toB = append(toB, a.ID)
+			}
+		}
+		for _, id := range toB {
+			if err := p.Complete(t.Context(), id, balance.Success); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if a, b := endpoint(t, p, "a").InFlight, endpoint(t, p, "b").InFlight; a != 2 || b != 0 {
+			t.Fatalf("%d and %d in flight before the lapse, want 2 and 0", a, b)
+		}
+		time.Sleep(cfg.Lease)
+		count := map[string]int{}
+		for range 8 {
+			count[pick(t, p).Endpoint.Name]++ // and keeps it
+		}
+		if count["a"] != 4 || count["b"] != 4 {
+			t.Errorf("after the lapse 8 picks are %v, want 4 and 4", count)
+		}
+	})
+}
+
+// The removal of a configured endpoint is for good: a process that starts much
+// later must not have it either. That of another one is told for an hour.
+func TestOnlyTheRemovalOfAConfiguredEndpointHasNoEnd(t *testing.T) {
+	cfg, rc := shared(t, "least_assigned", 1, 1)
+	c := commonRedis(t).client(t)
+	p := openPool(t, cfg, dialRedis(t, rc))
+	put(t, p, "late", cfg.Endpoints[0].URL)
+	remove(t, p, "late")
+	remove(t, p, "a")
+	published := func(name string) string {
+		text, _ := do(t, c, "HGET", rc.KeyPrefix+"{test}:endpoints", name).(string)
+		return text
+	}
+	if got := published("a"); got != `{"removed":true}` {
+		t.Errorf("the removal of a configured endpoint is %s, want it without an end", got)
+	}
+	var late struct {
+		Till    int64
+		Removed bool
+	}
+	if err := json.Unmarshal([]byte(published("late")), &late); err != nil {
+		t.Fatalf("the removal of an added endpoint is %q: %v", published("late"), err)
+	}
+	now := do(t, c, "TIME").([]any)
+	seconds, err := strconv.ParseInt(now[0].(string), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := late.Till/1000 - seconds; !late.Removed || left < 3000 || left > 3600 {
+		t.Errorf("the removal of an added endpoint is told for another %d s, want about an hour", left)
+	}
+}
+
+// What Redis has forgotten a process forgets, too.
+func TestAChangeThatIsNoLongerPublishedIsForgotten(t *testing.T) {
+	cfg, rc := shared(t, "least_assigned", 1)
+	p := openPool(t, cfg, dialRedis(t, rc))
+	for i := range 5 {
+		put(t, p, fmt.Sprint("late-", i), cfg.Endpoints[0].URL)
+	}
+	settled(t, p)
+	if n := balance.Followed(p); n != 5 {
+		t.Fatalf("%d changes are remembered, want 5", n)
+	}
+	do(t, commonRedis(t).client(t), "DEL", rc.KeyPrefix+"{test}:endpoints")
+	settled(t, p)
+	if n := balance.Followed(p); n != 0 {
+		t.Errorf("%d changes are remembered that are no longer published", n)
+	}
+}
+
+// Callers that never complete what they were assigned do not fill the memory:
+// beyond a hundred thousand there are no more until some are over.
+func TestUnfinishedAssignmentsAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, config("round_robin", 1))
+		assign := func() (string, error) {
+			a, err := p.Assign(t.Context())
+			return a.ID, err
+		}
+		last := ""
+		for i := range 100_000 {
+			id, err := assign()
+			if err != nil {
+				t.Fatalf("assignment %d: %v", i, err)
+			}
+			last = id
+		}
+		if _, err := assign(); !errors.Is(err, balance.ErrTooManyAssignments) {
+			t.Errorf("one too many: %v", err)
+		}
+		if n := endpoint(t, p, "a").InFlight; n != 100_000 {
+			t.Errorf("%d in flight: the one refused was counted", n)
+		}
+		if err := p.Complete(t.Context(), last, balance.Success); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := assign(); err != nil {
+			t.Errorf("one in place of another: %v", err)
+		}
+	})
 }

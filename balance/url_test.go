@@ -29,7 +29,7 @@ func TestHostsAreASCII(t *testing.T) {
 		"http://a\"b.test":                   "",
 		"http://bü|cher.test":                "",
 	} {
-		u, err := balance.ParseURL(raw)
+		u, err := balance.ParseEndpointURL(raw)
 		switch {
 		case want == "" && err == nil:
 			t.Errorf("%s: host %s, want an error", raw, u.Host)

@@ -22,6 +22,17 @@ const (
 // minLease leaves room for three renewals, each within Redis's time-out.
 const minLease = 500 * time.Millisecond
 
+const (
+	// minProbeInterval and minFailTimeout keep probes and trials from being a
+	// load of their own.
+	minProbeInterval = 100 * time.Millisecond
+	minFailTimeout   = 100 * time.Millisecond
+)
+
+// MaxEndpoints is how many a pool has at most, configured and added ones: a
+// pick looks at each of them.
+const MaxEndpoints = 1000
+
 // Validate checks a pool's settings. The error names field and value.
 func (c *Config) Validate() error {
 	if !nameRE.MatchString(c.Name) {
@@ -48,12 +59,12 @@ func (c *Config) Validate() error {
 		return bad("keep_count", c.KeepCount, "must not be negative")
 	case h.MaxFails < 0:
 		return bad("health.max_fails", h.MaxFails, "must not be negative")
-	case h.MaxFails > 0 && (h.FailTimeout <= 0 || h.FailTimeout > 24*time.Hour):
-		return bad("health.fail_timeout", h.FailTimeout, "must be positive and at most 24h")
+	case h.MaxFails > 0 && (h.FailTimeout < minFailTimeout || h.FailTimeout > 24*time.Hour):
+		return bad("health.fail_timeout", h.FailTimeout, "must be "+minFailTimeout.String()+" to 24h")
 	case h.Probe != "" && !strings.HasPrefix(h.Probe, "/"):
 		return bad("health.probe", fmt.Sprintf("%q", h.Probe), "must begin with /")
-	case h.Probe != "" && h.ProbeInterval <= 0:
-		return bad("health.probe_interval", h.ProbeInterval, "must be positive")
+	case h.ProbeInterval < minProbeInterval || h.ProbeInterval > 24*time.Hour:
+		return bad("health.probe_interval", h.ProbeInterval, "must be "+minProbeInterval.String()+" to 24h")
 	}
 	for i, status := range h.FailStatuses {
 		switch {
@@ -68,6 +79,9 @@ func (c *Config) Validate() error {
 			return bad("health.probe", fmt.Sprintf("%q", h.Probe), "is not a path")
 		}
 	}
+	if n := len(c.Endpoints); n > MaxEndpoints {
+		return bad("endpoints", n, fmt.Sprintf("a pool has at most %d", MaxEndpoints))
+	}
 	seen := map[string]bool{}
 	for i, e := range c.Endpoints {
 		if !nameRE.MatchString(e.Name) {
@@ -80,33 +94,9 @@ func (c *Config) Validate() error {
 		if e.Weight < 0 || e.Weight > math.MaxInt32 {
 			return bad("endpoints["+e.Name+"].weight", e.Weight, "must be a whole number from 0 to 2147483647")
 		}
-		if shown, why := checkURL(e.URL); why != "" {
-			return bad("endpoints["+e.Name+"].url", fmt.Sprintf("%q", shown), why)
+		if _, err := ParseEndpointURL(e.URL); err != nil {
+			return fmt.Errorf("pools[%s].endpoints[%s].url: %w", c.Name, e.Name, err)
 		}
 	}
 	return nil
-}
-
-// checkURL says what is wrong with an endpoint's URL, and how to show it: a
-// password must not get into a message.
-func checkURL(s string) (shown, why string) {
-	u, err := url.Parse(s)
-	if err != nil {
-		return s, "is not a URL (try http://127.0.0.1:8100)"
-	}
-	shown = u.Redacted()
-	switch {
-	case u.Scheme != "http" && u.Scheme != "https":
-		return shown, "must begin with http:// or https://"
-	case u.Hostname() == "":
-		return shown, "has no host"
-	case u.User != nil:
-		return shown, "must not hold a user or password: use headers"
-	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return shown, "must not have a query or fragment"
-	}
-	if _, err := ParseURL(s); err != nil {
-		return shown, "its host is not a name that can be looked up: " + err.Error()
-	}
-	return shown, ""
 }

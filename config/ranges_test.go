@@ -30,6 +30,7 @@ var durations = []struct {
 	{"pools[p].lease", "pools: [{name: p, lease: %s}]", 500 * time.Millisecond, 720 * time.Hour, false},
 	{"pools[p].slow_start", "pools: [{name: p, slow_start: %s}]", 0, 24 * time.Hour, true},
 	{"pools[p].keep_count", "pools: [{name: p, keep_count: %s}]", 0, 8760 * time.Hour, true},
+	{"pools[p].max_connection_age", "pools: [{name: p, max_connection_age: %s}]", 100 * time.Millisecond, 8760 * time.Hour, true},
 	{"pools[p].health.fail_timeout", "pools: [{name: p, health: {fail_timeout: %s}}]", 100 * time.Millisecond, 24 * time.Hour, false},
 	{"pools[p].health.probe_interval", "pools: [{name: p, health: {probe: /up, probe_interval: %s}}]", 100 * time.Millisecond, 24 * time.Hour, false},
 }
@@ -81,6 +82,7 @@ func TestSizesHaveRanges(t *testing.T) {
 		{"cache.max_bytes", "cache: {max_bytes: %s}", "64KiB", "1024TiB", "65535", "1025TiB"},
 		{"cache.max_value_bytes", "cache: {max_bytes: 10GiB, max_value_bytes: %s}", "1", "1GiB", "0", "1025MiB"},
 		{"cache.max_key_bytes", "cache: {max_key_bytes: %s}", "1", "65536", "0", "65537"},
+		{"pools[p].max_header_bytes", "pools: [{name: p, max_header_bytes: %s}]", "1KiB", "16MiB", "1023", "17MiB"},
 		{"pools[p].max_body_bytes", "pools: [{name: p, max_body_bytes: %s}]", "1", "1GiB", "0", "1025MiB"},
 	} {
 		t.Run(row.setting, func(t *testing.T) {

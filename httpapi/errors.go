@@ -36,6 +36,7 @@ var (
 	errClientGone        = &cache.Error{Code: "client-gone"}
 	errUnknownAssignment = &cache.Error{Code: "unknown-assignment"}
 	errPoolDegraded      = &cache.Error{Code: "pool-degraded"}
+	errTooManyEndpoints  = &cache.Error{Code: "too-many-endpoints"}
 )
 
 // statusClientGone is what nginx made customary for a client that closed its
@@ -101,6 +102,10 @@ var failures = map[cache.Code]failure{
 	"no-route": {
 		status: http.StatusNotFound, title: "There is nothing at this path",
 		detail: "what there is: /openapi.yaml",
+	},
+	"too-many-endpoints": {
+		status: http.StatusConflict, title: "The pool has as many endpoints as it may have",
+		detail: "remove one first",
 	},
 	"method-not-allowed": {
 		status: http.StatusMethodNotAllowed, title: "The method is not allowed here",

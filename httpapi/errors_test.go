@@ -22,6 +22,7 @@ func TestFailures(t *testing.T) {
 		413: {"value-too-large"},
 		414: {"key-too-long"},
 		417: {"expectation-failed"},
+		409: {"too-many-endpoints"},
 		426: {"upgrade-required"},
 		429: {"rate-limited"},
 		431: {"header-too-large"},

@@ -1,13 +1,11 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/gin-gonic/gin"
@@ -127,14 +125,35 @@ func (a *API) putEndpoint(c *gin.Context, _ cache.Key) error {
 	}
 	ctx, cancel := context.WithTimeout(c.Request.Context(), a.limits.RequestTimeout)
 	defer cancel()
-	created, err := p.PutEndpoint(ctx, strings.Clone(c.Param("name")), change) // the pool keeps it
-	switch {
-	case err != nil:
+	name := strings.Clone(c.Param("name")) // the pool keeps it
+	created, err := p.PutEndpoint(ctx, name, change)
+	if err != nil {
 		return poolError(err)
-	case created:
-		return a.done(c, http.StatusCreated)
 	}
-	return a.done(c, http.StatusNoContent)
+	put, ok := p.Endpoint(name)
+	if put.Reason != "" {
+		// A 204 has no body that could say it.
+		c.Writer.Header()["Kring-Reason"] = []string{headerText(put.Reason)}
+	}
+	if !created || !ok { // or removed again meanwhile
+		return a.done(c, status(created))
+	}
+	c.Writer.Header()["Kring-Node"] = a.nodeValue
+	c.Writer.WriteHeader(http.StatusCreated)
+	return a.respondJSON(c, put)
+}
+
+func status(created bool) int {
+	if created {
+		return http.StatusCreated
+	}
+	return http.StatusNoContent
+}
+
+// headerText is s in ASCII, so that it can be a header's value.
+func headerText(s string) string {
+	quoted := strconv.QuoteToASCII(s)
+	return quoted[1 : len(quoted)-1]
 }
 
 func (a *API) removeEndpoint(c *gin.Context, _ cache.Key) error {
@@ -151,24 +170,11 @@ func (a *API) removeEndpoint(c *gin.Context, _ cache.Key) error {
 }
 
 // decodeEndpoint reads {"url","weight","eligible"}, each of which may be left out.
-func decodeEndpoint(body []byte) (balance.EndpointChange, error) {
-	var change balance.EndpointChange
-	if err := exactJSON(body); err != nil {
-		return change, err
-	}
-	dec := json.NewDecoder(bytes.NewReader(body))
-	dec.DisallowUnknownFields()
-	const wrong = `the body is not {"url":"…","weight":1,"eligible":true}`
-	if err := dec.Decode(&change); err != nil {
-		return change, errBadRequest.With(wrong).Because(err)
-	}
-	if !bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) {
-		return change, errBadRequest.With(wrong) // null, which fits everything
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return change, errBadRequest.With("something follows the JSON object")
-	}
-	return change, nil
+func decodeEndpoint(body []byte) (change balance.EndpointChange, err error) {
+	err = readObject(body, `{"url":"…","weight":1,"eligible":true}`, map[string]reader{
+		"url": readValue(&change.URL), "weight": readValue(&change.Weight), "eligible": readValue(&change.Eligible),
+	})
+	return change, err
 }
 
 // poolError is what a pool's error means to a client.
@@ -183,6 +189,8 @@ func poolError(err error) error {
 		return errUnknownAssignment
 	case errors.Is(err, balance.ErrTooManyAssignments):
 		return cache.ErrOverloaded.With("too many assignments are unfinished")
+	case errors.Is(err, balance.ErrTooManyEndpoints):
+		return errTooManyEndpoints.With(err.Error())
 	case errors.Is(err, balance.ErrUnshared):
 		return errPoolDegraded.Because(err)
 	}

@@ -116,24 +116,53 @@ func TestNobodyIsEligible(t *testing.T) { // A12
 func TestEndpoints(t *testing.T) {
 	s := servePools(t)
 	path := "/v1/pools/docs/endpoints/"
+	const shape = "the body is not {"
 	for _, step := range []struct {
 		line, body string
 		status     int
 		want       string // of the answer's body
 	}{
-		{"PUT " + path + "c", `{"url":"http://127.0.0.1:8102","weight":2,"eligible":true}`, 201, ""},
+		{"PUT " + path + "c", `{"url":"http://127.0.0.1:8102","weight":2,"eligible":true}`, 201, `{"name":"c","url":"http://127.0.0.1:8102","weight":2,"current_weight":0,"eligible":true,"healthy":true,"reason":"","assigned":0,"in_flight":0}`},
 		{"PUT " + path + "c", `{"weight":3}`, 204, ""},
 		{"PUT " + path + "c", `{}`, 204, ""},
 		{"PUT " + path + "b", `{"eligible":false}`, 204, ""},
-		{"PUT " + path + "far", `{"url":"http://example.com"}`, 201, ""},
+		{"PUT " + path + "far", `{"url":"http://example.com"}`, 201, `"eligible":false,"healthy":true,"reason":"http://example.com is not in auth.allowed_origin_hosts"`},
 		{"PUT " + path + "d", `{"weight":1}`, 400, "a new endpoint needs a url"},
 		{"PUT " + path + "d", `{"url":"ftp://h"}`, 400, "must begin with http"},
 		{"PUT " + path + "c", `{"weight":-1}`, 400, "weight: -1"},
-		{"PUT " + path + "c", `{"weight":1.5}`, 400, "the body is not"},
-		{"PUT " + path + "c", `{"wieght":1}`, 400, "the body is not"},
+		{"PUT " + path + "c", `{"weight":1.5}`, 400, shape},
+		{"PUT " + path + "c", `{"wieght":1}`, 400, `\"wieght\" is no member`},
+		{"PUT " + path + "z", `{"URL":"http://127.0.0.1:8102"}`, 400, `\"URL\" is no member`},
+		{"PUT " + path + "z", `{"Url":"http://127.0.0.1:8102","url":"http://127.0.0.1:8102"}`, 400, `\"Url\" is no member`},
+		{"PUT " + path + "z", `{"\u0075rl":"http://127.0.0.1:8102","url":"http://127.0.0.1:8103"}`, 400, `\"url\" is there twice`},
+		{"PUT " + path + "z", `{"url":"http://127.0.0.1:8102","url":"http://127.0.0.1:8102"}`, 400, `\"url\" is there twice`},
+		{"PUT " + path + "c", `{"weight":1,"eligible":false,"weight":2}`, 400, `\"weight\" is there twice`},
+		{"PUT " + path + "z", `{"":1}`, 400, `\"\" is no member`},
+		{"PUT " + path + "z", `{"` + strings.Repeat("x", 5000) + `":1}`, 400, `is no member`},
+		{"PUT " + path + "c", `{"url":null}`, 400, shape},
+		{"PUT " + path + "c", `{"weight":null}`, 400, shape},
+		{"PUT " + path + "c", `{"eligible":null}`, 400, shape},
+		{"PUT " + path + "c", `{"eligible":"yes"}`, 400, shape},
+		{"PUT " + path + "c", `{"weight":"1"}`, 400, shape},
+		{"PUT " + path + "c", `{"weight":99999999999999999999}`, 400, shape},
+		{"PUT " + path + "z", `{"url":{"url":"http://127.0.0.1"}}`, 400, shape},
+		{"PUT " + path + "z", `{"url":` + strings.Repeat("[", 4000) + strings.Repeat("]", 4000) + `}`, 400, shape},
+		{"PUT " + path + "z", `["url"]`, 400, shape},
+		{"PUT " + path + "z", `"url"`, 400, shape},
+		{"PUT " + path + "z", ``, 400, shape},
+		{"PUT " + path + "z", `{"url":"http://127.0.0.1"`, 400, shape},
+		{"PUT " + path + "z", `{"url":"http://127.0.0.1",}`, 400, shape},
+		{"PUT " + path + "z", `{"url" "http://127.0.0.1"}`, 400, shape},
+		{"PUT " + path + "z", "{\"url\":\"http://127.0.0.1\xff\"}", 400, "not UTF-8"},
+		{"PUT " + path + "z", "\xef\xbb\xbf{}", 400, shape},
 		{"PUT " + path + "c", `{} {}`, 400, "something follows"},
-		{"PUT " + path + "c", `nonsense`, 400, "the body is not"},
-		{"PUT " + path + "a", ` null`, 400, "the body is not"},
+		{"PUT " + path + "c", `{}]`, 400, "something follows"},
+		{"PUT " + path + "c", `{}x`, 400, "something follows"},
+		{"PUT " + path + "c", `nonsense`, 400, shape},
+		{"PUT " + path + "a", ` null`, 400, shape},
+		{"PUT " + path + "z", `{"url":"http://127.0.0.1:0"}`, 400, "the port must be"},
+		{"PUT " + path + "z", `{"url":"http://127.0.0.1:99999"}`, 400, "the port must be"},
+		{"PUT " + path + "z", `{"url":"http://u:secret@127.0.0.1"}`, 400, "must not hold a user"},
 		{"PUT " + path + "c", "{\"url\":\"" + strings.Repeat("x", 9000) + "\"}", 413, "value-too-large"},
 		{"PUT " + path + "-c", `{"url":"http://127.0.0.1"}`, 400, "name must be"},
 		{"PUT " + path + "a%2Fb", `{"url":"http://127.0.0.1"}`, 400, "name must be"},
@@ -141,7 +170,7 @@ func TestEndpoints(t *testing.T) {
 		{"DELETE " + path + "a", "", 204, ""},
 	} {
 		got := s.raw(t, request(step.line, nil, step.body))
-		if got.StatusCode != step.status || !strings.Contains(got.body, step.want) {
+		if got.StatusCode != step.status || !strings.Contains(got.body, step.want) || len(got.body) > 1000 || strings.Contains(got.body, "secret") {
 			t.Errorf("%s %.60s: %d %q, want %d with %q", step.line, step.body, got.StatusCode, got.body, step.status, step.want)
 		}
 	}
@@ -162,6 +191,65 @@ func TestEndpoints(t *testing.T) {
 		if got := decoded[assignmentJSON](t, s.do(t, "POST /v1/pools/docs/assignments")); got.Endpoint.Name != "c" {
 			t.Errorf("assigned to %+v, want c", got.Endpoint)
 		}
+	}
+}
+
+// The answer to PUT of an endpoint that is not used says so, and why: in the
+// body, where it has one, and in a header.
+func TestPutOfAnEndpointThatIsNotUsedSaysWhy(t *testing.T) {
+	s := servePools(t)
+	path := "/v1/pools/docs/endpoints/"
+	for _, step := range []struct {
+		name, body string
+		status     int
+		why        string
+	}{
+		{"far", `{"url":"http://example.com:8080"}`, 201, "http://example.com:8080 is not in auth.allowed_origin_hosts"},
+		{"far", `{"weight":2}`, 204, "http://example.com:8080 is not in auth.allowed_origin_hosts"},
+		{"far", `{"url":"http://127.0.0.1:8102"}`, 204, ""},
+		{"far", `{"url":"https://example.com"}`, 204, "https://example.com is not in auth.allowed_origin_hosts"},
+		{"out", `{"url":"http://127.0.0.1:8103","eligible":false}`, 201, "taken out by the operator"},
+		{"out", `{"eligible":true}`, 204, ""},
+		{"none", `{"url":"http://127.0.0.1:8104","weight":0}`, 201, "weight is 0"},
+		{"well", `{"url":"http://127.0.0.1:8105"}`, 201, ""},
+	} {
+		got := s.raw(t, request("PUT "+path+step.name, nil, step.body))
+		if got.StatusCode != step.status || got.Header.Get("Kring-Reason") != step.why || got.Header.Get("Kring-Node") == "" {
+			t.Errorf("%s %s: %d, reason %q; want %d, %q", step.name, step.body, got.StatusCode, got.Header.Get("Kring-Reason"), step.status, step.why)
+		}
+		if step.status == 204 {
+			continue
+		}
+		if e := decoded[balance.EndpointStatus](t, got); e.Name != step.name || e.Eligible != (step.why == "") || e.Reason != step.why {
+			t.Errorf("%s: the body is %s", step.name, got.body)
+		}
+	}
+}
+
+// A pool has no room for ever more endpoints; those that it has can be changed,
+// and one that is removed makes room.
+func TestEndpointsOfAPoolAreLimited(t *testing.T) {
+	s := servePools(t)
+	path := "/v1/pools/docs/endpoints/"
+	put := func(name string) answer {
+		return s.raw(t, request("PUT "+path+name, nil, `{"url":"http://127.0.0.1:8102"}`))
+	}
+	for i := 2; i < balance.MaxEndpoints; i++ { // a and b are configured
+		if got := put(fmt.Sprint("e", i)); got.StatusCode != 201 {
+			t.Fatalf("endpoint %d: %d %q", i, got.StatusCode, got.body)
+		}
+	}
+	if got := put("more"); got.StatusCode != 409 || !strings.Contains(got.body, "/problems/too-many-endpoints") || !strings.Contains(got.body, "at most 1000") {
+		t.Errorf("one more than there may be: %d %q", got.StatusCode, got.body)
+	}
+	if got := put("e2"); got.StatusCode != 204 {
+		t.Errorf("a change of one that is there: %d %q", got.StatusCode, got.body)
+	}
+	if got := s.do(t, "DELETE "+path+"e2"); got.StatusCode != 204 {
+		t.Errorf("removal: %d", got.StatusCode)
+	}
+	if got := put("more"); got.StatusCode != 201 {
+		t.Errorf("one in place of another: %d %q", got.StatusCode, got.body)
 	}
 }
 

@@ -1,11 +1,8 @@
 package httpapi
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
@@ -70,39 +67,29 @@ func (a *API) purgeTags(c *gin.Context, key cache.Key) error {
 // decodeTags reads {"tags":[…]}, and nothing else: a second "tags", say, would
 // take the place of the first, and what was to be purged would stay.
 func decodeTags(body []byte) ([]string, error) {
-	if err := exactJSON(body); err != nil {
+	const shape = `{"tags":["…"]}`
+	var tags []string
+	total, given := 0, false
+	err := readObject(body, shape, map[string]reader{"tags": func(dec *json.Decoder) error {
+		given = true
+		return readList(func(tag string) error {
+			if tag == "" {
+				return errBadRequest.With("a tag is empty")
+			}
+			if total += len(tag); len(tags) == maxTags || total > maxTagBytes {
+				return cache.ErrValueTooLarge.With(fmt.Sprintf("a purge has at most %d tags of %d bytes together", maxTags, maxTagBytes))
+			}
+			tags = append(tags, tag)
+			return nil
+		})(dec)
+	}})
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	dec := json.NewDecoder(bytes.NewReader(body))
-	bad := errBadRequest.With(`the body is not {"tags":["…"]}`)
-	for _, want := range []json.Token{json.Delim('{'), "tags"} {
-		if t, err := dec.Token(); err != nil || t != want {
-			return nil, bad.Because(err)
-		}
-	}
-	var list []*string
-	if err := dec.Decode(&list); err != nil {
-		return nil, bad.Because(err)
-	}
-	if t, err := dec.Token(); err != nil || t != json.Delim('}') {
-		return nil, bad.Because(err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, errBadRequest.With("something follows the JSON object")
-	}
-	if len(list) == 0 {
+	case !given:
+		return nil, errBadRequest.With("the body is not " + shape)
+	case len(tags) == 0:
 		return nil, errBadRequest.With("no tag is given; DELETE of the group drops all of it")
-	}
-	tags, total := make([]string, len(list)), 0
-	for i, t := range list {
-		if t == nil || *t == "" {
-			return nil, errBadRequest.With("a tag is null or empty")
-		}
-		tags[i] = *t
-		total += len(*t)
-	}
-	if len(list) > maxTags || total > maxTagBytes {
-		return nil, cache.ErrValueTooLarge.With(fmt.Sprintf("a purge has at most %d tags of %d bytes together", maxTags, maxTagBytes))
 	}
 	return tags, nil
 }

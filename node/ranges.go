@@ -76,8 +76,7 @@ func (c Config) spans() []span {
 			span{at + "lease", p.Lease, 500 * time.Millisecond, 30 * day, false},
 			span{at + "slow_start", p.SlowStart, 0, day, true},
 			span{at + "keep_count", p.KeepCount, 0, year, true},
-			span{at + "health.fail_timeout", p.Health.FailTimeout, leastPeriod, day, p.Health.MaxFails == 0},
-			span{at + "health.probe_interval", p.Health.ProbeInterval, leastPeriod, day, p.Health.Probe == ""},
+			span{at + "max_connection_age", p.Origin.MaxConnectionAge, leastPeriod, year, true},
 		)
 	}
 	return spans

@@ -180,23 +180,12 @@ func (c Config) validatePools() (errs []error) {
 			check(!seen[p.Name], at+"name", "%q is there twice", p.Name),
 			p.Validate(),
 			p.Origin.Validate(p.Name),
-			checkPorts(at, p.Endpoints),
 			check(p.State != "redis" || c.Redis.Configured(), at+"state", "redis needs redis.addresses, which is empty"),
 		)
 		errs = append(errs, err)
 		seen[p.Name] = true
 	}
 	return append(errs, c.Redis.Validate())
-}
-
-func checkPorts(at string, endpoints []balance.EndpointConfig) error {
-	for _, e := range endpoints {
-		u, err := url.Parse(e.URL)
-		if err := check(err == nil && portOf(u), at+"endpoints["+e.Name+"].url", "%q: the port must be a number from 1 to 65535", e.URL); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (c Config) validateAuth() (errs []error) {

@@ -12,12 +12,12 @@ type Config struct {
 	// ten second tries a second; default 0.1. 0 turns second tries off.
 	RetryBudget float64 `mapstructure:"retry_budget"`
 	// MaxHeaderBytes bounds the status line and headers of an answer, together
-	// with those of the interim answers (1xx) before it; default 256 KiB, at least
-	// 1 KiB. A longer head is an error.
+	// with those of the interim answers (1xx) before it; default 256 KiB, from
+	// 1 KiB to 16 MiB. A longer head is an error.
 	MaxHeaderBytes int64 `mapstructure:"max_header_bytes"`
 	// MaxConnectionAge is how old a connection may be that is kept for the next
 	// load; default 5m. An older one is closed, and the endpoint's name is looked
-	// up again. 0: no limit.
+	// up again. At least 100ms; 0: no limit.
 	MaxConnectionAge time.Duration `mapstructure:"max_connection_age"`
 	// Headers are sent with each request; Host names the virtual host.
 	Headers []HeaderConfig `mapstructure:"headers"`

@@ -99,7 +99,7 @@ func (o *Origin) try(ctx context.Context, pick balance.Pick, target string, l *c
 // ask makes one request, which is conditional if there is a previous entry; a
 // second one without it where the answer to that is about another entry.
 func (o *Origin) ask(ctx context.Context, e balance.Endpoint, target string, l *cache.Load, previous *cache.Entry) (cache.Loaded, *failure) {
-	u, err := balance.ParseURL(e.URL)
+	u, err := balance.ParseEndpointURL(e.URL)
 	if err != nil {
 		return cache.Loaded{}, &failure{cache.ErrOriginFailed.With("endpoint " + e.Name + " has a bad URL").Because(err), balance.Failure, true}
 	}

@@ -97,7 +97,7 @@ func (o *Origin) Close() error {
 
 // probe asks an endpoint whether it is well: any 2xx says so.
 func (o *Origin) probe(ctx context.Context, where string) error {
-	u, err := balance.ParseURL(where)
+	u, err := balance.ParseEndpointURL(where)
 	if err != nil {
 		return fmt.Errorf("probe: %w", err)
 	}

@@ -13,8 +13,12 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// minHeader is the least max_header_bytes: a usual head has several hundred bytes.
-const minHeader = 1 << 10
+// The range of max_header_bytes: a usual head has several hundred bytes, and each
+// load may hold a whole one in memory.
+const (
+	minHeader = 1 << 10
+	maxHeader = 16 << 20
+)
 
 // Validate checks the settings of the pool of this name, without reading
 // files. The error names field and value, never a header's value.
@@ -29,8 +33,8 @@ func (c *Config) Validate(pool string) error {
 		return bad("max_body_bytes", c.MaxBodyBytes, "must be at least 1")
 	case !(c.RetryBudget >= 0 && c.RetryBudget <= 1):
 		return bad("retry_budget", c.RetryBudget, "must be a share from 0 to 1")
-	case c.MaxHeaderBytes < minHeader:
-		return bad("max_header_bytes", c.MaxHeaderBytes, fmt.Sprintf("must be at least %d", minHeader))
+	case c.MaxHeaderBytes < minHeader || c.MaxHeaderBytes > maxHeader:
+		return bad("max_header_bytes", c.MaxHeaderBytes, fmt.Sprintf("must be %d to %d bytes", minHeader, maxHeader))
 	case c.MaxConnectionAge < 0:
 		return bad("max_connection_age", c.MaxConnectionAge, "must not be negative (0 is no limit)")
 	}

@@ -133,7 +133,7 @@ func TestSettings(t *testing.T) {
 		{func(c *origin.Config) { c.MaxBodyBytes = -1 }, "pools[test].max_body_bytes: -1:"},
 		{func(c *origin.Config) { c.RetryBudget = 1.5 }, "pools[test].retry_budget: 1.5:"},
 		{func(c *origin.Config) { c.RetryBudget = math.NaN() }, "pools[test].retry_budget: NaN:"},
-		{func(c *origin.Config) { c.MaxHeaderBytes = 1023 }, "pools[test].max_header_bytes: 1023: must be at least 1024"},
+		{func(c *origin.Config) { c.MaxHeaderBytes = 1023 }, "pools[test].max_header_bytes: 1023: must be 1024 to 16777216 bytes"},
 		{func(c *origin.Config) { c.MaxConnectionAge = -time.Second }, "pools[test].max_connection_age: -1s:"},
 		{func(c *origin.Config) { c.CAFile = dir + "/none" }, "pools[test].ca_file: " + dir + "/none: no such file"},
 		{func(c *origin.Config) { c.CAFile = file("ca", "no certificate") }, "pools[test].ca_file: " + dir + "/ca: holds no certificate"},
