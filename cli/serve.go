@@ -85,7 +85,7 @@ func (s *server) run(parent context.Context, stdout, stderr io.Writer) (err erro
 		LinesDropped: func() uint64 { return out.Dropped() + errs.Dropped() },
 	})
 	if errors.Is(err, node.ErrBind) {
-		return &exitError{exitBind, err}
+		return &exitError{exitBind, s.loaded.Explain("node.listen", err)}
 	}
 	if err != nil {
 		return s.loaded.Locate(err) // a file that the configuration names, or the like

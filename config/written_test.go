@@ -298,7 +298,7 @@ func TestANodeListensWhereTheListSaysThatItIs(t *testing.T) {
 		{"its own line", "node: {id: a}\n" + peers, "127.0.0.1:8301", ""},
 		{"with a weight", "node: {id: b}\n" + strings.Replace(peers, "%s", ", weight: 2", 1), "127.0.0.2:8302", ""},
 		{"IPv6", "node: {id: c}\n" + peers, "[::1]:8303", ""},
-		{"off loopback", "node: {id: d}\n" + peers, "", `node.listen: "10.0.0.1:8304" is open to other machines: set cluster.secret and auth.tokens (or start with --insecure)`},
+		{"off loopback", "node: {id: d}\n" + peers, "", `node.listen: "10.0.0.1:8304" is open to other machines: set cluster.secret and auth.tokens (or start with --insecure); node.listen is not set, and follows cluster.peers`},
 		{"a name", "node: {id: e}\n" + peers, "", `node.listen: "name.example:8305" is open to other machines: set cluster.secret and auth.tokens (or start with --insecure)`},
 		{"it says where", "node: {id: a, listen: 'localhost:8301'}\n" + peers, "localhost:8301", ""},
 		{"it says elsewhere", "node: {id: a, listen: '127.0.0.1:8001'}\n" + peers, "", `node.listen: "127.0.0.1:8001" is not what cluster.peers tells the others about a (http://127.0.0.1:8301): without node.listen the node listens there; if another address leads to it, set node.advertise to that URL`},
