@@ -43,8 +43,8 @@ for.`,
 			if err != nil {
 				return err
 			}
-			if err := l.Config.CheckFiles(); err != nil {
-				return l.Locate(err)
+			if err := l.CheckFiles(); err != nil {
+				return err
 			}
 			if problem := tooLittleMemory(l.Config.Cache.MaxBytes, availableMemory()); problem != "" {
 				fmt.Fprintln(cmd.ErrOrStderr(), "kring: warning: "+problem)

@@ -194,7 +194,7 @@ func (s *server) reloadOnHangup(ctx context.Context, n *node.Node) {
 func (s *server) reload() (accepted bool) {
 	next, err := config.Load(s.file, s.flags)
 	if err == nil {
-		err = next.Locate(next.Config.CheckFiles())
+		err = next.CheckFiles()
 	}
 	if err != nil {
 		s.log.Error("reload refused, the old configuration stays in force", "error", err)

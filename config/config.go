@@ -124,6 +124,16 @@ func (l *Loaded) Locate(err error) error {
 	return err
 }
 
+// CheckFiles reads the files that the configuration names, and reports all of
+// them that serve would not take.
+func (l *Loaded) CheckFiles() error {
+	var all loader
+	for _, err := range l.Config.FileFaults() {
+		all.found("", "", l.Locate(err))
+	}
+	return all.err()
+}
+
 // Explain adds to an error about a setting that this follows another one, if it
 // does: who has not set it must not wonder.
 func (l *Loaded) Explain(path string, err error) error {
