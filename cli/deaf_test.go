@@ -282,7 +282,8 @@ func TestNobodyReadsOtherCommands(t *testing.T) {
 				"--groups", `[{name: kv}, {name: docs, load_timeout: 1h, origin: {pool: p, path: "/docs/{key}"}}]`,
 				"--pools", `[{name: p, endpoints: [{name: a, url: "http://`+address+`"}]}]`)
 			answers(t, "GET", "http://"+listen+"/readyz", "", 200, "")
-			speak(t, file, file, "serve", "--listen", listen, "--insecure", "--cache-max-bytes", "900TiB").ends(t, 3) // with a warning before
+			// With a warning some time before.
+			speak(t, file, file, "serve", "--listen", listen, "--cache-max-bytes", "900TiB", "--cluster-virtual-nodes", "65536").ends(t, 3)
 
 			stdout, err := os.Create(filepath.Join(t.TempDir(), "result"))
 			if err != nil {
