@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"log"
 	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"kring/config"
 	"kring/node"
@@ -53,4 +55,33 @@ func TestLogOfLibrariesAndNoticesFollowTheFormat(t *testing.T) {
 			t.Errorf("lines %v", messages)
 		}
 	})
+}
+
+// lastLine is a stderr that is told of the last line.
+type lastLine struct{ then func() }
+
+func (l lastLine) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), "msg=stopped") {
+		l.then()
+	}
+	return len(p), nil
+}
+
+// A slow reader of stdout has the ready line before the end.
+func TestTheEndWaitsForTheReaderOfStdout(t *testing.T) {
+	before, writer := slog.Default(), log.Writer()
+	defer func() { slog.SetDefault(before); log.SetOutput(writer) }()
+	cfg := node.DefaultConfig()
+	cfg.Node.Listen = "127.0.0.1:0"
+	stdout := reader{wait: make(chan struct{})}
+	stderr := lastLine{func() { time.AfterFunc(20*time.Millisecond, func() { close(stdout.wait) }) }}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s := &server{loaded: &config.Loaded{Config: cfg}}
+	if err := s.run(ctx, &stdout, stderr); err != nil {
+		t.Fatal(err)
+	}
+	if got := stdout.String(); !strings.HasPrefix(got, "kring ready: http://127.0.0.1:") {
+		t.Errorf("stdout %q", got)
+	}
 }
