@@ -115,3 +115,28 @@ func TestVersionsComeFromTheView(t *testing.T) {
 		}
 	})
 }
+
+// stuck is a log that nobody reads.
+type stuck struct{ until chan struct{} }
+
+func (s stuck) Write(p []byte) (int, error) {
+	<-s.until
+	return len(p), nil
+}
+
+// Those who wait for a load do not wait for the line that tells of its panic.
+func TestAPanicIsAnsweredBeforeItIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := stuck{make(chan struct{})}
+		f := setup(t, func(o *cache.Options) { o.Log = slog.New(slog.NewTextHandler(log, nil)) })
+		f.origin.set(0, func(int, *cache.Load) (cache.Loaded, error) { panic("broken loader") })
+		ctx, cancel := context.WithTimeout(t.Context(), second)
+		defer cancel()
+		f.wantsError(f.getCtx(ctx, doc("k")), cache.ErrInternal, cache.KindLoad)
+		f.origin.set(0, counting)
+		if g := f.getCtx(ctx, doc("k")); g.err != nil {
+			t.Errorf("the key's next get: %v", g.err)
+		}
+		close(log.until)
+	})
+}

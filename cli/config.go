@@ -33,8 +33,8 @@ func newConfigCheck() *cobra.Command {
 		Use:   "check",
 		Short: "Look for mistakes in the configuration",
 		Long: `Reads file, environment and flags as serve does, and the files that they name:
-tokens, certificates, header values, the Redis password. A mistake is one line
-and exit code 2. A file that several nodes share need not say which of them it is
+tokens, certificates, header values, the Redis password. Each mistake is one line,
+and the exit code is 2. That this machine has too little memory is a warning. A file that several nodes share need not say which of them it is
 for.`,
 		Example: "  kring config check --config /etc/kring/config.yaml",
 		Args:    noArgs,
@@ -43,8 +43,11 @@ for.`,
 			if err != nil {
 				return err
 			}
-			if err := l.Config.CheckFiles(); err != nil {
-				return l.Locate(err)
+			if err := l.CheckFiles(); err != nil {
+				return err
+			}
+			if problem := tooLittleMemory(l.Config.Cache.MaxBytes, availableMemory()); problem != "" {
+				fmt.Fprintln(cmd.ErrOrStderr(), "kring: warning: "+problem)
 			}
 			whose := ""
 			if l.Config.Shared() {

@@ -230,7 +230,7 @@ log: {format: %s}
 
 	nodeB.kill()
 	answers(t, "GET", a+"/v1/cluster", "", 200, `"state":"down"`)
-	nodeB = serve("b", b, null)
+	serve("b", b, null)
 	answers(t, "GET", b+"/readyz", "", 200, "")
 	agree := func(url string) bool {
 		_, text := answer("GET", url+"/v1/cluster", "")
@@ -282,7 +282,8 @@ func TestNobodyReadsOtherCommands(t *testing.T) {
 				"--groups", `[{name: kv}, {name: docs, load_timeout: 1h, origin: {pool: p, path: "/docs/{key}"}}]`,
 				"--pools", `[{name: p, endpoints: [{name: a, url: "http://`+address+`"}]}]`)
 			answers(t, "GET", "http://"+listen+"/readyz", "", 200, "")
-			speak(t, file, file, "serve", "--listen", listen).ends(t, 3)
+			// With a warning some time before.
+			speak(t, file, file, "serve", "--listen", listen, "--cache-max-bytes", "900TiB", "--cluster-virtual-nodes", "65536").ends(t, 3)
 
 			stdout, err := os.Create(filepath.Join(t.TempDir(), "result"))
 			if err != nil {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"runtime/debug"
@@ -38,10 +39,6 @@ func memoryLimit(maxBytes int64, container uint64) int64 {
 // limitMemory sets the limit, unless the operator has with GOMEMLIMIT, and the
 // collector's pace, unless with GOGC.
 func limitMemory(maxBytes int64, log *slog.Logger) {
-	if v, ok := os.LookupEnv("GOMEMLIMIT"); ok {
-		log.Info("memory limit is the environment's", "gomemlimit", v)
-		return
-	}
 	container, err := memlimit.FromCgroup()
 	if err != nil {
 		container = 0
@@ -49,13 +46,39 @@ func limitMemory(maxBytes int64, log *slog.Logger) {
 			log.Warn("cgroup's memory limit is unknown", "error", err)
 		}
 	}
+	if problem := tooLittleMemory(maxBytes, availableMemory()); problem != "" {
+		log.Warn("too little memory for the cache", "problem", problem)
+	}
+	if v, ok := os.LookupEnv("GOMEMLIMIT"); ok {
+		log.Info("memory limit is the environment's", "gomemlimit", v)
+		return
+	}
 	limit := memoryLimit(maxBytes, container)
 	debug.SetMemoryLimit(limit)
 	if _, ok := os.LookupEnv("GOGC"); !ok {
 		debug.SetGCPercent(gcPercent)
 	}
-	if limit < maxBytes+memoryFloor {
-		log.Warn("container has too little memory for the cache", "max_bytes", maxBytes, "container_bytes", container)
-	}
 	log.Debug("memory limit set", "limit_bytes", limit, "container_bytes", container)
+}
+
+// availableMemory is what the process may have: the machine's memory, or the
+// container's if that is less; 0: unknown.
+func availableMemory() uint64 {
+	available := uint64(0)
+	for _, limit := range []memlimit.Provider{memlimit.FromSystem, memlimit.FromCgroup} {
+		if n, err := limit(); err == nil && n > 0 && (available == 0 || n < available) {
+			available = n
+		}
+	}
+	return available
+}
+
+// tooLittleMemory says that a cache of maxBytes would not fit, or "".
+func tooLittleMemory(maxBytes int64, available uint64) string {
+	if available == 0 || uint64(maxBytes)+memoryFloor <= available/10*9 {
+		return ""
+	}
+	const mib = 1 << 20
+	return fmt.Sprintf("cache.max_bytes: %d (%d MiB) does not fit: there are %d MiB of memory here, and a node needs %d MiB besides the cache",
+		maxBytes, maxBytes/mib, available/mib, memoryFloor/mib)
 }

@@ -63,7 +63,12 @@ func fails(ts *testscript.TestScript, neg bool, args []string) {
 	cmd := command(ts, args[2:])
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err := cmd.Run()
+	ts.Check(cmd.Start())
+	late := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() }) // it may have ended by itself
+	err := cmd.Wait()
+	if !late.Stop() {
+		ts.Fatalf("it did not end; stdout %q, stderr %q", stdout.String(), stderr.String())
+	}
 	if code := exitCode(ts, err); strconv.Itoa(code) != args[0] {
 		ts.Fatalf("exit code %d, want %s; stdout %q, stderr %q", code, args[0], stdout.String(), stderr.String())
 	}

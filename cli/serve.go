@@ -85,7 +85,7 @@ func (s *server) run(parent context.Context, stdout, stderr io.Writer) (err erro
 		LinesDropped: func() uint64 { return out.Dropped() + errs.Dropped() },
 	})
 	if errors.Is(err, node.ErrBind) {
-		return &exitError{exitBind, err}
+		return &exitError{exitBind, s.loaded.Explain("node.listen", err)}
 	}
 	if err != nil {
 		return s.loaded.Locate(err) // a file that the configuration names, or the like
@@ -189,7 +189,7 @@ func (s *server) reloadOnHangup(ctx context.Context, n *node.Node) {
 func (s *server) reload() (accepted bool) {
 	next, err := config.Load(s.file, s.flags)
 	if err == nil {
-		err = next.Locate(next.Config.CheckFiles())
+		err = next.CheckFiles()
 	}
 	if err != nil {
 		s.log.Error("reload refused, the old configuration stays in force", "error", err)

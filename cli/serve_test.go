@@ -104,3 +104,32 @@ func run(t *testing.T, env []string, args ...string) *process {
 	t.Cleanup(p.kill)
 	return p
 }
+
+// A service manager that does not read its messages holds up neither the start
+// nor the end.
+func TestAServiceManagerThatDoesNotRead(t *testing.T) {
+	address := &net.UnixAddr{Name: filepath.Join(t.TempDir(), "notify"), Net: "unixgram"}
+	socket, err := net.ListenUnixgram("unixgram", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	conn, err := net.DialUnix("unixgram", nil, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for err == nil { // until there is no room
+		if err := conn.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		_, err = conn.Write([]byte("x"))
+	}
+	p := run(t, []string{"NOTIFY_SOCKET=" + address.Name}, "serve", "--listen", "127.0.0.1:0")
+	answers(t, "GET", p.url+"/readyz", "", 200, "")
+	p.signal(t, syscall.SIGTERM)
+	p.ends(t, 0)
+	if got := p.stderr.String(); !strings.Contains(got, "cannot notify systemd") {
+		t.Errorf("stderr %q", got)
+	}
+}

@@ -119,7 +119,26 @@ func choose(file string, flags *pflag.FlagSet) (string, error) {
 // Locate adds to a node's error where the value at fault came from.
 func (l *Loaded) Locate(err error) error {
 	if fault, ok := errors.AsType[*node.FieldError](err); ok {
-		return located(l.source(fault.Field), err)
+		return located(l.source(fault.Field), l.Explain(fault.Field, err))
+	}
+	return err
+}
+
+// CheckFiles reads the files that the configuration names, and reports all of
+// them that serve would not take.
+func (l *Loaded) CheckFiles() error {
+	var all loader
+	for _, err := range l.Config.FileFaults() {
+		all.found("", "", l.Locate(err))
+	}
+	return all.err()
+}
+
+// Explain adds to an error about a setting that this follows another one, if it
+// does: who has not set it must not wonder.
+func (l *Loaded) Explain(path string, err error) error {
+	if other, follows := strings.CutPrefix(l.Sources[path], "setting "); follows {
+		return fmt.Errorf("%w; %s is not set, and follows %s", err, path, other)
 	}
 	return err
 }

@@ -167,7 +167,7 @@ func TestPrecedence(t *testing.T) {
 func TestEnvironmentAlone(t *testing.T) {
 	t.Chdir(t.TempDir())
 	secret := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(secret, []byte("open sesame\n"), 0o600); err != nil {
+	if err := os.WriteFile(secret, []byte("open sesame\r\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for name, value := range map[string]string{

@@ -16,7 +16,7 @@ func (f *field) secret() bool { return slices.Contains(secrets, f.path) }
 // about is a line on each setting for `kring serve --help`.
 var about = map[string]string{
 	"node.id":                        "stable name on the ring; default: host name and port",
-	"node.listen":                    "host:port of the client API, peer link, health and metrics",
+	"node.listen":                    "host:port of the client API, peer link, health and metrics; without it, where cluster.peers says",
 	"node.advertise":                 "URL that other nodes use; default: http://<listen>",
 	"node.peer_listen":               "not in this version: a listener of its own for the peer link",
 	"node.admin_listen":              "not in this version: a listener of its own for operators' routes",

@@ -51,30 +51,31 @@ func (l *loader) err() error {
 	return all
 }
 
-// mostRounds bounds the search for more faults.
-const mostRounds = 100
-
 // validate finds all faults of a configuration. A check ends at the first
 // thing that it minds; the setting at fault then gets its default, and the check
-// has another round. What another mistake explains is not told.
+// has another round. Where the default will not do either, the item of the list
+// that the setting is of is left out. What another mistake explains is not told.
 func (l *loader) validate(loaded *Loaded, faults func(node.Config) []error) {
-	cfg := loaded.Config
-	for range mostRounds {
-		known := len(l.mistakes)
+	cfg, seen := loaded.Config, map[string]int{}
+	for again := true; again; {
+		again = false
 		for _, err := range faults(cfg) {
 			fault, ok := errors.AsType[*node.FieldError](err)
 			if !ok {
 				fault = &node.FieldError{Problem: err.Error()}
 			}
-			if !l.explained(fault) {
+			if !l.explained(fault) && !around(fault.Field, seen) {
 				l.mistakes = append(l.mistakes, mistake{fault.Field, loaded.Locate(err)})
 			}
-		}
-		if len(l.mistakes) == known {
-			return
-		}
-		for _, m := range l.mistakes[known:] {
-			reset(&cfg, m.about)
+			switch seen[fault.Field]++; seen[fault.Field] {
+			case 1:
+				reset(&cfg, fault.Field)
+			case 2:
+				leaveOut(&cfg, fault.Field)
+			default:
+				continue
+			}
+			again = true
 		}
 	}
 }
@@ -88,17 +89,32 @@ func (l *loader) explained(fault *node.FieldError) bool {
 		case m.about == "" && m.err.Error() == fault.Problem:
 			return true
 		case m.about == "":
-		case m.about == fault.Field, strings.Contains(fault.Problem, m.about):
+		case inside(fault.Field, m.about), strings.Contains(fault.Problem, m.about):
 			return true
 		case l.sources[fault.Field] == "setting "+m.about:
 			return true
-		case nameless(m.about) != "" && strings.Contains(fault.Problem, "the list "+nameless(m.about)):
-			return true
-		case fault.Field != "" && (strings.HasPrefix(m.about, fault.Field+".") || strings.HasPrefix(m.about, fault.Field+"[")):
+		case listOf(m.about) != "" && strings.Contains(fault.Problem, "the list "+listOf(m.about)):
+			return true // the item may have been left out
+		}
+	}
+	return false
+}
+
+// around reports whether a field is one of those that have been changed here,
+// or has one of them in it.
+func around(field string, changed map[string]int) bool {
+	for c := range changed {
+		if inside(field, c) {
 			return true
 		}
 	}
 	return false
+}
+
+// inside reports whether path is outer, or below it.
+func inside(outer, path string) bool {
+	rest, ok := strings.CutPrefix(path, outer)
+	return ok && outer != "" && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
 // nameless is the list that a setting is of, if that is the name of an item.
@@ -110,40 +126,72 @@ func nameless(path string) string {
 	return item[:strings.LastIndex(item, "[")]
 }
 
-// reset gives the setting at path its default, if there is such a setting. An
-// item whose name is at fault is removed.
-func reset(cfg *node.Config, path string) {
-	v, standard := reflect.ValueOf(cfg).Elem(), reflect.ValueOf(node.DefaultConfig())
-	f := root
+// listOf is the outermost list that a setting is of, or "".
+func listOf(path string) string {
+	list, _, ok := strings.Cut(path, "[")
+	if !ok {
+		return ""
+	}
+	return list
+}
+
+// place is where a setting is in a configuration.
+type place struct {
+	value    reflect.Value
+	standard reflect.Value // what it is by default
+	list     reflect.Value // the innermost one that it is an item's of, if any
+	index    int
+}
+
+// find follows path in cfg; value is not valid if there is no such setting.
+func find(cfg *node.Config, path string) place {
+	if path == "" {
+		return place{}
+	}
+	f, p := root, place{value: reflect.ValueOf(cfg).Elem(), standard: reflect.ValueOf(node.DefaultConfig())}
 	for path != "" {
-		name, item := path, ""
+		name := path
 		if i := strings.IndexAny(path, ".["); i >= 0 {
-			name, path = path[:i], path[i:]
-		} else {
-			path = ""
+			name = path[:i]
 		}
+		path = path[len(name):]
 		if f = f.child(name); f == nil {
-			return
+			return place{}
 		}
-		v, standard = fieldOf(v, name), fieldOf(standard, name)
-		if rest, ok := strings.CutPrefix(path, "["); ok {
-			if item, path, ok = strings.Cut(rest, "]"); !ok || f.kind != kindItems {
-				return
-			}
-			i := indexOf(v, item)
+		p.value, p.standard = fieldOf(p.value, name), fieldOf(p.standard, name)
+		if rest, ok := strings.CutPrefix(path, "["); ok && f.kind == kindItems {
+			item, after, _ := strings.Cut(rest, "]")
+			i := indexOf(p.value, item)
 			if i < 0 {
-				return
+				return place{}
 			}
-			if path == ".name" {
-				v.Set(reflect.AppendSlice(v.Slice(0, i), v.Slice(i+1, v.Len())))
-				return
-			}
-			v = v.Index(i)
-			standard = standardItem(f, v)
+			path = after
+			p.list, p.index = p.value, i
+			p.value = p.value.Index(i)
+			p.standard = standardItem(f, p.value)
 		}
 		path = strings.TrimPrefix(path, ".")
 	}
-	v.Set(standard)
+	return p
+}
+
+// reset gives the setting at path its default, if there is such a setting.
+func reset(cfg *node.Config, path string) {
+	p := find(cfg, path)
+	switch {
+	case !p.value.IsValid():
+	case nameless(path) != "": // without its name, there is no item
+		leaveOut(cfg, path)
+	default:
+		p.value.Set(p.standard)
+	}
+}
+
+// leaveOut removes the item that the setting at path is of.
+func leaveOut(cfg *node.Config, path string) {
+	if p := find(cfg, path); p.list.IsValid() {
+		p.list.Set(reflect.AppendSlice(p.list.Slice(0, p.index), p.list.Slice(p.index+1, p.list.Len())))
+	}
 }
 
 func fieldOf(v reflect.Value, name string) reflect.Value {
@@ -187,7 +235,7 @@ func (l *loader) unknown(source string, parent *field, at, name string) {
 // shownName is a name as a message shows it: quoted if it could be taken for
 // something else.
 func shownName(path string) string {
-	if q := strconv.Quote(path); q != `"`+path+`"` || path == "" || strings.ContainsAny(path, " :") {
+	if q := strconv.Quote(path); q != `"`+path+`"` || path == "" || strings.ContainsAny(path, " :") || strings.HasSuffix(path, ".") {
 		return q
 	}
 	return path

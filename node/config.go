@@ -30,7 +30,9 @@ type Config struct {
 type Identity struct {
 	// ID is the node's stable name on the ring; empty: host name and port.
 	ID string `mapstructure:"id"`
-	// Listen is host:port of the client API, the peer link, health and metrics.
+	// Listen is host:port of the client API, the peer link, health and metrics. A
+	// configuration that does not set it, and lists this node in cluster.peers,
+	// has that address here.
 	Listen string `mapstructure:"listen"`
 	// Advertise is the URL that other nodes use; empty: http://<listen>.
 	Advertise string `mapstructure:"advertise"`

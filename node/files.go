@@ -9,19 +9,20 @@ import (
 	"kring/balance"
 )
 
-// CheckFiles reads every file that the configuration names and New would read,
-// and reports what New would: a *FieldError. Nobody is called.
-func (c Config) CheckFiles() error {
-	// In the order of build: the first fault is the same.
-	if err := c.checkRedis(); err != nil {
-		return asField(err)
-	}
+// FileFaults reads every file that the configuration names and New would read,
+// and reports what New would, in the same order: *FieldErrors, the first of
+// Redis, of each pool, and of the tokens. Nobody is called.
+func (c Config) FileFaults() (faults []error) {
+	errs := []error{c.checkRedis()}
 	for _, p := range c.Pools {
-		if err := p.Origin.CheckFiles(p.Name); err != nil {
-			return asField(err)
+		errs = append(errs, p.Origin.CheckFiles(p.Name))
+	}
+	for _, err := range append(errs, c.Auth.CheckFiles()) {
+		if err != nil {
+			faults = append(faults, asField(err))
 		}
 	}
-	return asField(c.Auth.CheckFiles())
+	return faults
 }
 
 func (c Config) checkRedis() error {
