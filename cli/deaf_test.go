@@ -236,7 +236,7 @@ log: {format: %s}
 		_, text := answer("GET", url+"/v1/cluster", "")
 		return strings.Count(text, `"state":"active"`) == 2
 	}
-	until(t, func() bool { return agree(a) && agree(b) })
+	until(t, "both nodes agree on who acts", func() bool { return agree(a) && agree(b) })
 	for i := range 20 {
 		key := fmt.Sprintf("/v1/cache/kv/k%d", i)
 		through, other := a, b
@@ -253,7 +253,7 @@ log: {format: %s}
 	}
 
 	nodeA.signal(t, syscall.SIGHUP)
-	until(t, func() bool { return metric(t, a, `kring_config_reloads_total{result="accepted"}`) == 1 })
+	until(t, "the reload is counted", func() bool { return metric(t, a, `kring_config_reloads_total{result="accepted"}`) == 1 })
 	if n := metric(t, a, "kring_log_lines_dropped_total"); lost != (n > 0) {
 		t.Errorf("%v lines are dropped", n)
 	}

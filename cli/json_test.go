@@ -54,7 +54,7 @@ func TestAllIsJSON(t *testing.T) {
 		close(p.done)
 	}()
 	t.Cleanup(p.kill)
-	until(t, func() bool { return strings.Contains(stdout.String(), "\n") })
+	until(t, "the ready line", func() bool { return strings.Contains(stdout.String(), "\n") })
 	ready := records(t, stdout.String())[0]
 	if ready.Msg != "kring ready" || ready.ID != "n" || ready.Nodes != 1 || ready.Share != 1 || ready.Config != "built-in" || !strings.HasPrefix(ready.URL, "http://127.0.0.1:") {
 		t.Errorf("the ready line is %q", stdout.String())
@@ -63,11 +63,11 @@ func TestAllIsJSON(t *testing.T) {
 	answers(t, "GET", origin.url+"/_/stats/k", "", 200, `"in_flight":1`)
 	said := func(what string) func() bool { return func() bool { return strings.Contains(stderr.String(), what) } }
 	p.signal(t, syscall.SIGHUP)
-	until(t, said("configuration reloaded"))
+	until(t, "it says that it reloaded", said("configuration reloaded"))
 	p.signal(t, syscall.SIGTERM)
-	until(t, said("draining"))
+	until(t, "it says that it drains", said("draining"))
 	p.signal(t, syscall.SIGTERM)
-	until(t, said("stopping already"))
+	until(t, "it says that it is stopping already", said("stopping already"))
 	answers(t, "PUT", origin.url+"/_/control", `{"latency":"0s"}`, 200, "")
 	origin.signal(t, syscall.SIGTERM) // its slow answer ends
 	p.ends(t, 0)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // Ctrl-C ends a load with its report, and with exit code 0 if all was well.
@@ -34,6 +35,12 @@ func TestLoadInterrupted(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	late := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() }) // it may have ended meanwhile
+	defer func() {
+		if !late.Stop() {
+			t.Errorf("it did not end within %v", patience)
+		}
+	}()
 	lines := bufio.NewScanner(stderr)
 	if !lines.Scan() || !strings.Contains(lines.Text(), "req/s") { // the first line of progress
 		t.Errorf("stderr begins with %q", lines.Text())

@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -63,12 +64,7 @@ func fails(ts *testscript.TestScript, neg bool, args []string) {
 	cmd := command(ts, args[2:])
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	ts.Check(cmd.Start())
-	late := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() }) // it may have ended by itself
-	err := cmd.Wait()
-	if !late.Stop() {
-		ts.Fatalf("it did not end; stdout %q, stderr %q", stdout.String(), stderr.String())
-	}
+	err := runWithin(cmd)
 	if code := exitCode(ts, err); strconv.Itoa(code) != args[0] {
 		ts.Fatalf("exit code %d, want %s; stdout %q, stderr %q", code, args[0], stdout.String(), stderr.String())
 	}
@@ -90,7 +86,7 @@ func becomes(ts *testscript.TestScript, neg bool, args []string) {
 		cmd := command(ts, args[2:])
 		var stderr bytes.Buffer
 		cmd.Stderr = &stderr
-		code := exitCode(ts, cmd.Run())
+		code := exitCode(ts, runWithin(cmd))
 		if strconv.Itoa(code) == args[0] && re.MatchString(stderr.String()) {
 			return
 		}
@@ -111,6 +107,19 @@ func command(ts *testscript.TestScript, args []string) *exec.Cmd {
 		}
 	}
 	return cmd
+}
+
+// runWithin runs a command that must end by itself.
+func runWithin(cmd *exec.Cmd) error {
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	late := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() }) // it may have ended meanwhile
+	err := cmd.Wait()
+	if !late.Stop() {
+		return fmt.Errorf("%v did not end within %v", cmd.Args, patience)
+	}
+	return err
 }
 
 func exitCode(ts *testscript.TestScript, err error) int {

@@ -64,19 +64,19 @@ handoff: {drain_timeout: 1h}
 	if _, err := conn.Write([]byte("GET /v1/cache/docs/k HTTP/1.1\r\nHost: kring\r\n\r\n")); err != nil {
 		t.Fatal(err)
 	}
-	until(t, func() bool {
+	until(t, "the origin is asked for k", func() bool {
 		return body(t, origin.url+"/_/stats/k") == `{"key":"k","loads":1,"in_flight":1,"peak_in_flight":1,"last_status":0}`+"\n"
 	})
 
 	node.signal(t, syscall.SIGTERM)
-	until(t, func() bool { return strings.Contains(node.stderr.String(), "draining") })
+	until(t, "the node says that it drains", func() bool { return strings.Contains(node.stderr.String(), "draining") })
 	select {
 	case err := <-node.done:
 		t.Fatalf("it ended with a request under way: %v; %s", err, node.stderr.String())
 	default:
 	}
 	node.signal(t, syscall.SIGTERM)
-	until(t, func() bool { return strings.Contains(node.stderr.String(), "stopping already") })
+	until(t, "the node says that it is stopping already", func() bool { return strings.Contains(node.stderr.String(), "stopping already") })
 	select {
 	case err := <-node.done:
 		t.Fatalf("a second SIGTERM ended it: %v; %s", err, node.stderr.String())

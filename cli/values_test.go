@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os/exec"
 	"testing"
+	"time"
 )
 
 // A tag of Surrogate-Key may hold commas, one of Cache-Tag spaces: neither is
@@ -31,11 +32,18 @@ func TestPurgeSendsTagsAsTheyAre(t *testing.T) {
 		{nil, "DELETE /v1/cache/docs "},
 	} {
 		cmd := exec.Command("kring", append([]string{"purge", "docs", "--node", node.URL}, tt.args...)...)
-		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
-			t.Fatalf("%v: %v, output %q", tt.args, err, out)
+		var out bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if err := runWithin(cmd); err != nil || out.Len() > 0 {
+			t.Fatalf("%v: %v, output %q", tt.args, err, &out)
 		}
-		if got := <-asked; got != tt.want {
-			t.Errorf("%v: the node was asked %q, want %q", tt.args, got, tt.want)
+		select {
+		case got := <-asked:
+			if got != tt.want {
+				t.Errorf("%v: the node was asked %q, want %q", tt.args, got, tt.want)
+			}
+		default:
+			t.Errorf("%v: the node was not asked, want %q", tt.args, tt.want)
 		}
 	}
 	if len(asked) > 0 {
@@ -64,7 +72,12 @@ func TestGetIntoAClosedPipe(t *testing.T) {
 	if err := stdout.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := cmd.Wait(); err == nil {
+	late := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() }) // it may have ended meanwhile
+	err = cmd.Wait()
+	if !late.Stop() {
+		t.Errorf("it did not end within %v", patience)
+	}
+	if err == nil {
 		t.Error("exit code 0, though what was read is not all")
 	}
 }

@@ -8,20 +8,20 @@ import (
 )
 
 // until waits for a condition.
-func until(t *testing.T, condition func() bool) {
+func until(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for deadline := time.Now().Add(patience); !condition(); <-tick.C {
 		if time.Now().After(deadline) {
-			t.Fatal("it did not come about")
+			t.Fatalf("did not come about: %s", what)
 		}
 	}
 }
 
 func body(t *testing.T, url string) string {
 	t.Helper()
-	response, err := http.Get(url)
+	response, err := (&http.Client{Timeout: patience}).Get(url)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,6 +58,7 @@ func TestBooks(t *testing.T) {
 		members    string
 		wrong      string
 		notChecked string
+		silent     string
 	}{
 		{name: "right"},
 		{name: "a get too many", cook: func(b map[string]int64) { b["gets"]++ }, wrong: "fake: 40 gets, but 20 of them"},
@@ -69,7 +70,9 @@ func TestBooks(t *testing.T) {
 		{name: "refreshes", cook: func(b map[string]int64) { b["refreshes"]++; b["origin"]++ }},
 		{name: "secret loads", cook: func(b map[string]int64) { b["origin"]++ }, wrong: "it saw 20 loads, the nodes count 0"},
 		{name: "origin reset", cook: func(b map[string]int64) { b["origin"] = -1 }, notChecked: "the origin: it was restarted or reset"},
-		{name: "a dead member", members: `{"members":[{"id":"fake","url":"SELF"},{"id":"dead","url":"http://127.0.0.1:1"}]}`, notChecked: "the cluster: dead does not tell its books"},
+		{name: "an entry node at a URL with a slash", members: `{"members":[{"id":"fake","url":"SELF/"}]}`},
+		{name: "a dead member", members: `{"members":[{"id":"fake","url":"SELF"},{"id":"dead","url":"http://127.0.0.1:1"}]}`, notChecked: "the cluster: dead does not tell its books", silent: "dead"},
+		{name: "a member that the others do not hear", members: `{"members":[{"id":"fake","url":"SELF","state":"down"}]}`, silent: "fake"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel() // those with wrong books wait for them to settle
@@ -87,6 +90,9 @@ func TestBooks(t *testing.T) {
 			wrong = strings.ReplaceAll(wrong, s.URL, "fake")
 			if tt.wrong != "" && (!errors.Is(r.Err(), loadgen.ErrWrong) || !strings.Contains(wrong, tt.wrong)) {
 				t.Errorf("got %v, wrong %q; want %q", r.Err(), wrong, tt.wrong)
+			}
+			if silent := strings.Join(r.Books.Silent, "; "); silent != tt.silent {
+				t.Errorf("said not to answer: %q, want %q", silent, tt.silent)
 			}
 			if !strings.Contains(skipped, tt.notChecked) || tt.notChecked == "" && skipped != "" {
 				t.Errorf("not checked %q, want %q", skipped, tt.notChecked)

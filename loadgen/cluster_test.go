@@ -79,6 +79,9 @@ func checkResult(t *testing.T, r *loadgen.Result) {
 	}
 }
 
+// patience is how long something may take on a busy machine.
+const patience = 45 * time.Second
+
 func sum(m map[string]int64) (n int64) {
 	for _, v := range m {
 		n += v
@@ -322,7 +325,12 @@ func TestKilledNodeIsNoError(t *testing.T) {
 	before := c.Books(c.Nodes[0]).Gets
 	nodetest.Eventually(t, "the run goes on", func() bool { return c.Books(c.Nodes[0]).Gets > before+1000 })
 	cancel() // Ctrl-C
-	o := <-done
+	var o outcome
+	select {
+	case o = <-done:
+	case <-time.After(patience):
+		t.Fatalf("the interrupted run did not end within %v", patience)
+	}
 	if o.err != nil {
 		t.Fatal(o.err)
 	}

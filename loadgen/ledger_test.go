@@ -47,6 +47,15 @@ func TestLedger(t *testing.T) {
 			endB()
 			m.floor = m.l.floor(k)
 		}},
+		{name: "a write that began first and is acknowledged last takes nothing back", badA: errOld, story: func(m *moment) {
+			put := begin(m)
+			var other string
+			endOther := put(&other)
+			put(&m.a)()
+			put(&m.b)()
+			endOther()
+			m.floor = m.l.floor(k)
+		}},
 		{name: "the first was never acknowledged and may still happen", story: func(m *moment) {
 			put := begin(m)
 			put(&m.a)

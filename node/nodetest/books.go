@@ -48,7 +48,7 @@ func (c *Cluster) Books(n *Node) Books {
 // identities hold, and reports those that never do.
 func (c *Cluster) checkBooks() {
 	var wrong []string
-	for deadline := time.Now().Add(patience); ; {
+	for deadline := time.Now().Add(c.patience()); ; {
 		wrong = c.unbalanced()
 		if len(wrong) == 0 || time.Now().After(deadline) {
 			break

@@ -158,7 +158,7 @@ func (n *Node) wait() {
 		if err != nil && !n.host.isDead() {
 			n.cluster.t.Errorf("%s ended with: %v", n.ID, err)
 		}
-	case <-time.After(patience):
+	case <-time.After(n.cluster.patience()):
 		n.cluster.t.Errorf("%s did not stop", n.ID)
 	}
 	n.done = nil
@@ -308,6 +308,14 @@ func (c *Cluster) KeyOf(n *Node, i int) string {
 			return k
 		}
 	}
+}
+
+// patience is less for what is cleaned up after a failure: that may never come.
+func (c *Cluster) patience() time.Duration {
+	if c.t.Failed() {
+		return patience / 4
+	}
+	return patience
 }
 
 // Eventually waits for a condition, and fails the test when patience is over.
