@@ -281,13 +281,10 @@ func TestNotSentAgain(t *testing.T) {
 // the request goes to a new connection, not to the next stale one.
 func TestAllKeptConnectionsAreStale(t *testing.T) {
 	const many = 8
-	var rounds [2]sync.WaitGroup
-	rounds[0].Add(many)
-	rounds[1].Add(many)
-	l := lie(t, func(c net.Conn, r *http.Request, n int64) bool {
-		round := &rounds[(n-1)/many] // answered together, so that each has a connection of its own
-		round.Done()
-		round.Wait()
+	var l *liar
+	l = lie(t, func(c net.Conn, r *http.Request, n int64) bool {
+		// Each many are answered together, so that each has a connection of its own.
+		eventually(t, "all requests of a round", func() bool { return l.requests.Load() >= (n+many-1)/many*many || t.Context().Err() != nil })
 		say("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na")(c, r, n)
 		if n > many {
 			return true
