@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -277,6 +278,44 @@ func TestNotModifiedOfAnotherTag(t *testing.T) {
 				t.Errorf("loaded %+v, sent %d, healthy %v", r.Loaded, r.sent, s.healthy("a"))
 			}
 		})
+	}
+}
+
+// Of a missing key and of one that is not modified, tags are kept, too, and an
+// answer that depends on what no key names is not stored.
+func TestTagsWithoutAValue(t *testing.T) {
+	srv := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Tag", "red,blue")
+		if r.URL.Path == "/varies" {
+			w.Header().Set("Vary", "*")
+		}
+		if r.Header.Get("If-None-Match") != "" {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		w.WriteHeader(http.StatusNotFound)
+	})
+	s := start(t, "/{key}", []string{srv.URL})
+	for key, varies := range map[string]bool{"k": false, "varies": true} {
+		r := s.load(t, key, nil)
+		if r.err != nil || !r.Entry.Negative || r.Entry.NoStore != varies || !slices.Equal(r.Entry.Tags, []string{"red", "blue"}) {
+			t.Errorf("%s is missing: %+v, %v", key, r.Entry, r.err)
+		}
+	}
+	r := s.load(t, "k", &cache.Entry{OriginETag: `"v1"`})
+	if r.err != nil || !r.NotModified || !slices.Equal(r.Tags, []string{"red", "blue"}) {
+		t.Errorf("not modified: %+v, %v", r.Loaded, r.err)
+	}
+}
+
+// Bytes behind an answer without a body are as bad as behind one with.
+func TestBytesBehindNotModified(t *testing.T) {
+	l := lie(t, say("HTTP/1.1 304 Not Modified\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"))
+	s := start(t, "/{key}", []string{l.url}, ejectAtOnce)
+	r := s.load(t, "k", &cache.Entry{OriginETag: `"v1"`})
+	r.mustFail(t, cache.ErrOriginBadAnswer)
+	if r.sent != 1 || s.healthy("a") {
+		t.Errorf("sent %d, healthy %v; want 1, false", r.sent, s.healthy("a"))
 	}
 }
 
