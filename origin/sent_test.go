@@ -124,7 +124,7 @@ func serverTLS(t testing.TB) (cfg *tls.Config, caFile string) {
 	return &tls.Config{Certificates: srv.TLS.Certificates}, caFile
 }
 
-// awaitUnread waits until bytes have come that nobody has read.
+// awaitUnread waits until bytes have come that nobody has read, or the end.
 func awaitUnread(t testing.TB, c *net.TCPConn) {
 	if err := c.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
 		t.Error(err)
@@ -133,12 +133,12 @@ func awaitUnread(t testing.TB, c *net.TCPConn) {
 	rc, err := c.SyscallConn()
 	if err == nil {
 		err = rc.Read(func(fd uintptr) bool {
-			n, _, _ := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-			return n > 0
+			_, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+			return err == nil
 		})
 	}
 	if err != nil {
-		t.Errorf("the next request never came: %v", err)
+		t.Errorf("nothing came: %v", err)
 	}
 }
 
@@ -274,6 +274,30 @@ func TestNotSentAgain(t *testing.T) {
 					r.sent, l.requests.Load(), l.connections.Load(), s.healthy("a"))
 			}
 		})
+	}
+}
+
+// A server that takes a connection and closes it before the request comes has
+// seen nothing.
+func TestServerClosesBeforeTheFirstRequest(t *testing.T) {
+	l := lieOver(t, "http", func(c net.Conn) net.Conn {
+		c.Close()
+		return c
+	}, say(""))
+	s := start(t, "/{key}", []string{l.url}, ejectAtOnce, func(_ *balance.Config, o *origin.Options) {
+		o.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			c, err := new(net.Dialer).DialContext(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			tcp := c.(*net.TCPConn)
+			return hookedConn{tcp, func() { awaitUnread(t, tcp) }}, nil
+		}
+	})
+	r := s.load(t, "k", nil)
+	r.mustFail(t, cache.ErrOriginFailed)
+	if r.sent != 0 || s.healthy("a") {
+		t.Errorf("sent %d, healthy %v; want 0, false", r.sent, s.healthy("a"))
 	}
 }
 

@@ -1,6 +1,7 @@
 package origin_test
 
 import (
+	"context"
 	"crypto/tls"
 	"encoding/pem"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -119,10 +121,18 @@ func TestOldTLS(t *testing.T) {
 	cfg, caFile := serverTLS(t)
 	cfg.MinVersion, cfg.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
 	l := lieOver(t, "https", func(c net.Conn) net.Conn { return tls.Server(c, cfg) }, say("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na"))
-	r := start(t, "/{key}", []string{l.url}, func(_ *balance.Config, o *origin.Options) { o.Config.CAFile = caFile }).load(t, "k", nil)
+	var open atomic.Int64
+	r := start(t, "/{key}", []string{l.url}, func(_ *balance.Config, o *origin.Options) {
+		o.Config.CAFile = caFile
+		o.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			c, err := new(net.Dialer).DialContext(ctx, network, addr)
+			open.Add(1)
+			return closeHook{c, sync.OnceFunc(func() { open.Add(-1) })}, err
+		}
+	}).load(t, "k", nil)
 	r.mustFail(t, cache.ErrOriginFailed)
-	if r.sent != 0 {
-		t.Errorf("sent %d, want 0", r.sent)
+	if r.sent != 0 || open.Load() != 0 {
+		t.Errorf("sent %d, %d connections left open; want 0, 0", r.sent, open.Load())
 	}
 }
 
