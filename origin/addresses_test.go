@@ -28,6 +28,7 @@ type names struct {
 	of      map[string][]string
 	refuses map[string]bool
 	hangs   map[string]bool
+	slow    map[string]bool // connects, later than the next address is tried
 	lookups int
 	dialled []string // address:port, in order
 	open    int
@@ -66,11 +67,14 @@ func (n *names) resolve(t *testing.T, answer string) change {
 			host, _, _ := net.SplitHostPort(addr)
 			n.mu.Lock()
 			n.dialled = append(n.dialled, addr)
-			hangs, refuses := n.hangs[host], n.refuses[host]
+			hangs, refuses, slow := n.hangs[host], n.refuses[host], n.slow[host]
 			n.mu.Unlock()
 			if hangs {
 				<-ctx.Done()
 				return nil, ctx.Err()
+			}
+			if slow {
+				time.Sleep(350 * time.Millisecond)
 			}
 			if refuses {
 				return nil, &net.OpError{Op: "dial", Net: network, Err: fmt.Errorf("%s: %w", addr, syscall.ECONNREFUSED)}
@@ -191,6 +195,7 @@ func TestADeadAddressIsNoError(t *testing.T) {
 		{"one refuses", map[string]bool{"10.0.0.1": true}, nil, nil},
 		{"two refuse", map[string]bool{"10.0.0.1": true, "10.0.0.2": true}, nil, nil},
 		{"one hangs", nil, map[string]bool{"10.0.0.2": true}, nil},
+		{"one is slow", nil, nil, nil},
 		{"one refuses, one hangs", map[string]bool{"10.0.0.1": true}, map[string]bool{"10.0.0.2": true}, nil},
 		{"all refuse", map[string]bool{"10.0.0.1": true, "10.0.0.2": true, "10.0.0.3": true}, nil, cache.ErrOriginFailed},
 		{"all hang", nil, map[string]bool{"10.0.0.1": true, "10.0.0.2": true, "10.0.0.3": true}, cache.ErrOriginTimeout},
@@ -198,6 +203,9 @@ func TestADeadAddressIsNoError(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := &names{of: map[string][]string{"a.test": {"10.0.0.1", "10.0.0.2", "10.0.0.3"}}, refuses: tt.refuses, hangs: tt.hangs}
+				if tt.name == "one is slow" {
+					n.slow = map[string]bool{"10.0.0.3": true}
+				}
 				s := start(t, "/{key}", []string{"http://a.test"}, n.resolve(t, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s"), ejectAtOnce)
 				if tt.err != nil {
 					r := s.load(t, "k", nil)

@@ -1,11 +1,14 @@
 package origin_test
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -278,6 +281,44 @@ func TestNotModifiedOfAnotherTag(t *testing.T) {
 	}
 }
 
+// Of a missing key and of one that is not modified, tags are kept, too, and an
+// answer that depends on what no key names is not stored.
+func TestTagsWithoutAValue(t *testing.T) {
+	srv := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Tag", "red,blue")
+		if r.URL.Path == "/varies" {
+			w.Header().Set("Vary", "*")
+		}
+		if r.Header.Get("If-None-Match") != "" {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		w.WriteHeader(http.StatusNotFound)
+	})
+	s := start(t, "/{key}", []string{srv.URL})
+	for key, varies := range map[string]bool{"k": false, "varies": true} {
+		r := s.load(t, key, nil)
+		if r.err != nil || !r.Entry.Negative || r.Entry.NoStore != varies || !slices.Equal(r.Entry.Tags, []string{"red", "blue"}) {
+			t.Errorf("%s is missing: %+v, %v", key, r.Entry, r.err)
+		}
+	}
+	r := s.load(t, "k", &cache.Entry{OriginETag: `"v1"`})
+	if r.err != nil || !r.NotModified || !slices.Equal(r.Tags, []string{"red", "blue"}) {
+		t.Errorf("not modified: %+v, %v", r.Loaded, r.err)
+	}
+}
+
+// Bytes behind an answer without a body are as bad as behind one with.
+func TestBytesBehindNotModified(t *testing.T) {
+	l := lie(t, say("HTTP/1.1 304 Not Modified\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"))
+	s := start(t, "/{key}", []string{l.url}, ejectAtOnce)
+	r := s.load(t, "k", &cache.Entry{OriginETag: `"v1"`})
+	r.mustFail(t, cache.ErrOriginBadAnswer)
+	if r.sent != 1 || s.healthy("a") {
+		t.Errorf("sent %d, healthy %v; want 1, false", r.sent, s.healthy("a"))
+	}
+}
+
 // What faults.md has origins do: never a value, the connection not used again,
 // the endpoint blamed, and one request for one load.
 func TestBrokenAnswers(t *testing.T) {
@@ -496,6 +537,62 @@ func TestEndlessBody(t *testing.T) {
 		// What was written beyond the cap is in the buffers of two sockets.
 		if n := <-written; n > 16<<20 {
 			t.Errorf("%q: %d bytes were taken of a body capped at 1 MiB", head, n)
+		}
+	}
+}
+
+// What an endpoint sends when nobody has asked, after an answer that was whole,
+// is not the answer to the next key: its connection is not used again.
+func TestBytesOnAKeptConnection(t *testing.T) {
+	const evil = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
+	secure, caFile := serverTLS(t)
+	for _, scheme := range []string{"http", "https"} {
+		for name, late := range map[string]string{"an answer": evil, "a byte": "H", "a line end": "\r\n", "many answers": strings.Repeat(evil, 1000)} {
+			t.Run(scheme+", "+name, func(t *testing.T) {
+				wrap := func(c net.Conn) net.Conn { return c }
+				if scheme == "https" {
+					wrap = func(c net.Conn) net.Conn { return tls.Server(c, secure) }
+				}
+				kept := make(chan bool, 1)
+				l := lieOver(t, scheme, wrap, func(c net.Conn, r *http.Request, n int64) bool {
+					key := r.URL.Path[1:]
+					if !say(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(key), key))(c, r, n) {
+						return false
+					}
+					select {
+					case <-kept:
+						return say(late)(c, r, n)
+					case <-t.Context().Done():
+						return false
+					}
+				})
+				var conn atomic.Pointer[net.TCPConn]
+				s := start(t, "/{key}", []string{l.url}, ejectAtOnce, func(_ *balance.Config, o *origin.Options) {
+					if scheme == "https" {
+						o.Config.CAFile = caFile
+					}
+					o.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+						c, err := new(net.Dialer).DialContext(ctx, network, addr)
+						if err == nil {
+							conn.Store(c.(*net.TCPConn))
+						}
+						return c, err
+					}
+				})
+				for i := range int64(5) {
+					key := fmt.Sprint("key-", i)
+					r := s.load(t, key, nil)
+					r.mustBe(t, key)
+					if r.sent != 1 || l.requests.Load() != i+1 || l.connections.Load() != i+1 {
+						t.Fatalf("%s: sent %d, %d requests on %d connections; want 1, %d, %d", key, r.sent, l.requests.Load(), l.connections.Load(), i+1, i+1)
+					}
+					kept <- true
+					awaitUnread(t, conn.Load())
+				}
+				if !s.healthy("a") {
+					t.Error("the endpoint was blamed")
+				}
+			})
 		}
 	}
 }

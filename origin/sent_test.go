@@ -124,7 +124,7 @@ func serverTLS(t testing.TB) (cfg *tls.Config, caFile string) {
 	return &tls.Config{Certificates: srv.TLS.Certificates}, caFile
 }
 
-// awaitUnread waits until bytes have come that nobody has read.
+// awaitUnread waits until bytes have come that nobody has read, or the end.
 func awaitUnread(t testing.TB, c *net.TCPConn) {
 	if err := c.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
 		t.Error(err)
@@ -133,12 +133,12 @@ func awaitUnread(t testing.TB, c *net.TCPConn) {
 	rc, err := c.SyscallConn()
 	if err == nil {
 		err = rc.Read(func(fd uintptr) bool {
-			n, _, _ := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-			return n > 0
+			_, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+			return err == nil
 		})
 	}
 	if err != nil {
-		t.Errorf("the next request never came: %v", err)
+		t.Errorf("nothing came: %v", err)
 	}
 }
 
@@ -277,17 +277,38 @@ func TestNotSentAgain(t *testing.T) {
 	}
 }
 
+// A server that takes a connection and closes it before the request comes has
+// seen nothing.
+func TestServerClosesBeforeTheFirstRequest(t *testing.T) {
+	l := lieOver(t, "http", func(c net.Conn) net.Conn {
+		c.Close()
+		return c
+	}, say(""))
+	s := start(t, "/{key}", []string{l.url}, ejectAtOnce, func(_ *balance.Config, o *origin.Options) {
+		o.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			c, err := new(net.Dialer).DialContext(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			tcp := c.(*net.TCPConn)
+			return hookedConn{tcp, func() { awaitUnread(t, tcp) }}, nil
+		}
+	})
+	r := s.load(t, "k", nil)
+	r.mustFail(t, cache.ErrOriginFailed)
+	if r.sent != 0 || s.healthy("a") {
+		t.Errorf("sent %d, healthy %v; want 0, false", r.sent, s.healthy("a"))
+	}
+}
+
 // All kept connections may be stale at once: each costs one look at most, and
 // the request goes to a new connection, not to the next stale one.
 func TestAllKeptConnectionsAreStale(t *testing.T) {
 	const many = 8
-	var rounds [2]sync.WaitGroup
-	rounds[0].Add(many)
-	rounds[1].Add(many)
-	l := lie(t, func(c net.Conn, r *http.Request, n int64) bool {
-		round := &rounds[(n-1)/many] // answered together, so that each has a connection of its own
-		round.Done()
-		round.Wait()
+	var l *liar
+	l = lie(t, func(c net.Conn, r *http.Request, n int64) bool {
+		// Each many are answered together, so that each has a connection of its own.
+		eventually(t, "all requests of a round", func() bool { return l.requests.Load() >= (n+many-1)/many*many || t.Context().Err() != nil })
 		say("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na")(c, r, n)
 		if n > many {
 			return true

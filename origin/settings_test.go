@@ -1,6 +1,8 @@
 package origin_test
 
 import (
+	"context"
+	"crypto/tls"
 	"encoding/pem"
 	"fmt"
 	"io"
@@ -14,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -113,6 +116,26 @@ func TestHTTPS(t *testing.T) {
 	}
 }
 
+// Versions of TLS before 1.2 are not spoken.
+func TestOldTLS(t *testing.T) {
+	cfg, caFile := serverTLS(t)
+	cfg.MinVersion, cfg.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
+	l := lieOver(t, "https", func(c net.Conn) net.Conn { return tls.Server(c, cfg) }, say("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na"))
+	var open atomic.Int64
+	r := start(t, "/{key}", []string{l.url}, func(_ *balance.Config, o *origin.Options) {
+		o.Config.CAFile = caFile
+		o.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			c, err := new(net.Dialer).DialContext(ctx, network, addr)
+			open.Add(1)
+			return closeHook{c, sync.OnceFunc(func() { open.Add(-1) })}, err
+		}
+	}).load(t, "k", nil)
+	r.mustFail(t, cache.ErrOriginFailed)
+	if r.sent != 0 || open.Load() != 0 {
+		t.Errorf("sent %d, %d connections left open; want 0, 0", r.sent, open.Load())
+	}
+}
+
 func TestSettings(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
@@ -146,6 +169,7 @@ func TestSettings(t *testing.T) {
 		{headers(origin.HeaderConfig{Name: "Host", Value: "a b"}), "pools[test].headers[0].value: Host:"},
 		{headers(origin.HeaderConfig{Name: "X", Value: "hidden", ValueFile: "f"}), "pools[test].headers[0]: X: has both"},
 		{headers(origin.HeaderConfig{Name: "X", ValueFile: dir + "/none"}), "pools[test].headers[0].value_file: " + dir + "/none: no such file"},
+		{headers(origin.HeaderConfig{Name: "Host", ValueFile: file("host", "hidden host\n")}), "pools[test].headers[0].value_file: " + dir + "/host: holds"},
 		{headers(origin.HeaderConfig{Name: "X", ValueFile: file("two", "hidden\nhidden\n")}), "pools[test].headers[0].value_file: " + dir + "/two: holds"},
 	} {
 		t.Run(tt.want, func(t *testing.T) {

@@ -5,8 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -105,7 +108,9 @@ func TestSlowIsNotBroken(t *testing.T) {
 			}
 			return true
 		}))
-		s.load(t, "k", nil).mustBe(t, "xx")
+		for range 2 { // also on a kept connection, whose last answer had a body
+			s.load(t, "k", nil).mustBe(t, "xx")
+		}
 		if !s.healthy("a") {
 			t.Error("a slow endpoint was blamed")
 		}
@@ -181,7 +186,11 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 		if dials.Load() != 1 || open.Load() != 1 {
 			t.Errorf("%d dials, %d open, want one connection used twice", dials.Load(), open.Load())
 		}
-		time.Sleep(31 * time.Second)
+		time.Sleep(20 * time.Second)
+		if open.Load() != 1 {
+			t.Error("a connection was closed 20 s after its last use")
+		}
+		time.Sleep(11 * time.Second)
 		if open.Load() != 0 {
 			t.Error("a connection is open after 31 s without use")
 		}
@@ -238,6 +247,54 @@ func TestMaxLoads(t *testing.T) {
 			(<-results).mustBe(t, "a")
 		}
 		s.load(t, "k", nil).mustBe(t, "a")
+	})
+}
+
+// A server that takes the connection and never speaks TLS costs what one that
+// cannot be reached does, and its connection is closed.
+func TestSilentTLS(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var open atomic.Int64
+		s := start(t, "/{key}", []string{"https://a.test"}, ejectAtOnce, func(_ *balance.Config, o *origin.Options) {
+			o.Dial = func(context.Context, string, string) (net.Conn, error) {
+				here, there := net.Pipe()
+				go func() {
+					defer there.Close()
+					_, _ = io.Copy(io.Discard, there) // until the other side closes
+				}()
+				open.Add(1)
+				return closeHook{here, sync.OnceFunc(func() { open.Add(-1) })}, nil
+			}
+		})
+		begin := time.Now()
+		r := s.load(t, "k", nil)
+		r.mustFail(t, cache.ErrOriginTimeout)
+		if took := time.Since(begin); took != 3*time.Second || r.sent != 0 || open.Load() != 0 || s.healthy("a") {
+			t.Errorf("took %v, sent %d, %d open, healthy %v; want 3s, 0, 0, false", took, r.sent, open.Load(), s.healthy("a"))
+		}
+	})
+}
+
+// A kept connection on which the answer takes too long is no reason for another:
+// what is slow is not asked twice.
+func TestSlowOnAKeptConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var dials, requests atomic.Int64
+		s := start(t, "/{key}", []string{"http://a.test", "http://b.test"}, func(b *balance.Config, _ *origin.Options) { b.Endpoints[1].Weight = 0 },
+			piped(t, &dials, func(c net.Conn, _ *http.Request) bool {
+				if requests.Add(1) == 2 {
+					time.Sleep(time.Hour)
+				}
+				_, err := fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na")
+				return err == nil
+			}))
+		s.load(t, "k", nil).mustBe(t, "a")
+		r := s.load(t, "k", nil)
+		r.mustFail(t, cache.ErrOriginTimeout)
+		if r.sent != 1 || dials.Load() != 1 || !strings.Contains(r.err.Error(), "did not answer in time") {
+			t.Errorf("sent %d, %d dials, %v; want 1, 1 and that the endpoint did not answer", r.sent, dials.Load(), r.err)
+		}
+		time.Sleep(2 * time.Hour)
 	})
 }
 
