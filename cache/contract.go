@@ -117,8 +117,13 @@ type Loaded struct {
 	// NotModified. Its times are set by the cache, from Freshness and Asked.
 	Entry       *Entry
 	NotModified bool
-	// Tags, if there are any, replace those of the entry that is not modified.
-	Tags      []string
+	// Those of these that are there replace the entry's when it is not modified
+	// (RFC 9111 §3.2).
+	Tags         []string
+	ContentType  string
+	OriginETag   string
+	LastModified string
+
 	Status    int
 	Endpoint  string // set also when the load failed at it
 	Freshness Freshness

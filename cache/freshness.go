@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"math/rand/v2"
@@ -61,7 +62,7 @@ func (g *group) aging(e *Entry, now time.Time) bool {
 func (g *group) admit(l *Load, loaded Loaded, now time.Time) (*Entry, error) {
 	var e Entry
 	asked := loaded.Asked
-	if asked.IsZero() || asked.After(now) {
+	if asked.IsZero() {
 		asked = now
 	}
 	switch {
@@ -72,6 +73,9 @@ func (g *group) admit(l *Load, loaded Loaded, now time.Time) (*Entry, error) {
 		if loaded.Tags != nil {
 			e.Tags = loaded.Tags
 		}
+		e.ContentType = cmp.Or(loaded.ContentType, e.ContentType)
+		e.OriginETag = cmp.Or(loaded.OriginETag, e.OriginETag)
+		e.LastModified = cmp.Or(loaded.LastModified, e.LastModified)
 		if g.RespectCacheControl && loaded.Freshness.silent() {
 			e.renew(loaded.Freshness.Age, asked)
 			return &e, nil

@@ -619,3 +619,30 @@ func TestHowLongAKeyIsMissing(t *testing.T) {
 		})
 	}
 }
+
+// What a 304 brings takes the place of what is stored; all else stays.
+func TestRevalidationTakesTheHeadersThatCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t, group(short))
+		f.origin.set(0, func(n int, l *cache.Load) (cache.Loaded, error) {
+			switch n {
+			case 1:
+				loaded, err := counting(n, l)
+				loaded.Entry.OriginETag, loaded.Entry.LastModified, loaded.Entry.Tags = `"v"`, "Mon", []string{"red"}
+				return loaded, err
+			case 2:
+				return cache.Loaded{NotModified: true, OriginETag: `W/"v"`, LastModified: "Tue", ContentType: "text/html", Tags: []string{"blue"}, Freshness: cache.Unsaid}, nil
+			}
+			return cache.Loaded{NotModified: true, Freshness: cache.Unsaid}, nil
+		})
+		first := f.get(doc("k"))
+		for range 2 {
+			pass(100 * second)
+			g := f.get(doc("k"))
+			f.wants(g, "k#1", cache.KindLoad)
+			if e := g.Entry; e.OriginETag != `W/"v"` || e.LastModified != "Tue" || e.ContentType != "text/html" || e.Tags[0] != "blue" || e.ETag != first.Entry.ETag {
+				t.Errorf("%+v", e)
+			}
+		}
+	})
+}

@@ -319,6 +319,22 @@ func TestBytesBehindNotModified(t *testing.T) {
 	}
 }
 
+// A 304 brings the headers that take the place of the stored ones, but not
+// those that say how the value's bytes are to be read.
+func TestNotModifiedBringsHeaders(t *testing.T) {
+	l := lie(t, say("HTTP/1.1 304 Not Modified\r\nETag: W/\"v\"\r\nLast-Modified: Tue, 03 Jan 2006 15:04:05 GMT\r\n"+
+		"Content-Type: text/html\r\nContent-Encoding: gzip\r\nCache-Tag: red\r\nCache-Control: max-age=9\r\n\r\n"))
+	r := start(t, "/{key}", []string{l.url}).load(t, "k", &cache.Entry{OriginETag: `"v"`, LastModified: "Mon, 02 Jan 2006 15:04:05 GMT"})
+	r.Asked = time.Time{}
+	want := cache.Loaded{
+		NotModified: true, OriginETag: `W/"v"`, LastModified: "Tue, 03 Jan 2006 15:04:05 GMT", ContentType: "text/html", Tags: []string{"red"},
+		Status: 304, Endpoint: "a", Freshness: cache.Freshness{TTL: 9 * time.Second, StaleWhileRevalidate: -1, StaleIfError: -1},
+	}
+	if r.err != nil || !reflect.DeepEqual(r.Loaded, want) {
+		t.Errorf("%+v, %v; want %+v", r.Loaded, r.err, want)
+	}
+}
+
 // What faults.md has origins do: never a value, the connection not used again,
 // the endpoint blamed, and one request for one load.
 func TestBrokenAnswers(t *testing.T) {

@@ -151,6 +151,7 @@ func (o *Origin) ask(ctx context.Context, e balance.Endpoint, target string, l *
 			return o.ask(ctx, e, target, l, nil)
 		}
 		loaded.NotModified = true
+		loaded.ContentType, loaded.OriginETag, loaded.LastModified = kept(a.Header, "Content-Type"), kept(a.Header, "Etag"), kept(a.Header, "Last-Modified")
 		var findable bool
 		loaded.Tags, findable = tags(a.Header)
 		loaded.Freshness.NoStore = loaded.Freshness.NoStore || !findable
