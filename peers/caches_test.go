@@ -160,6 +160,20 @@ func (c *caches) kill(i int) {
 	c.nodes[i].ends()
 }
 
+// hold keeps what a node sends and receives until release, as a pause would.
+func (c *caches) hold(i int) (release func()) {
+	each := func(do func(from, to string)) {
+		for j := range c.nodes {
+			if j != i {
+				do(host(i), host(j))
+				do(host(j), host(i))
+			}
+		}
+	}
+	each(c.net.Hold)
+	return func() { each(c.net.Release) }
+}
+
 // key is the jth key whose first owners on the ring are the given nodes.
 func (c *caches) key(j int, owners ...int) string {
 	c.t.Helper()
