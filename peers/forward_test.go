@@ -355,10 +355,15 @@ func TestAWriteStaysWithAnOwnerThatLives(t *testing.T) {
 			return cache.Answer{}, ctx.Err()
 		})
 		for _, op := range []cache.Op{cache.OpPut, cache.OpDelete} {
-			_, err := c.nodes[2].Forward(t.Context(), &cache.Request{Op: op, Key: key, ID: uint64(op)})
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			_, err := c.nodes[2].Forward(ctx, &cache.Request{Op: op, Key: key, ID: uint64(op)})
+			cancel()
 			if !errors.Is(err, cache.ErrWriteUnconfirmed) {
 				t.Errorf("operation %d: %v", op, err)
 			}
+		}
+		if n := c.nodes[1].Stats().PassedOn; n != 0 {
+			t.Errorf("another node was asked to pass it on, %d times", n)
 		}
 		if got := len(c.nodes[0].writes); got != 6 {
 			t.Errorf("its owner was asked %d times, want three for each", got)
@@ -443,24 +448,31 @@ func TestValuesAboutTheSizeOfAChunk(t *testing.T) {
 				}
 				return answer, nil
 			})
+			// What is not understood at the other end is not waited for.
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			for _, stored := range []bool{false, true} {
 				if c.nodes[1].stored = nil; stored {
 					c.nodes[1].stored = func(string) (cache.Answer, bool) { return answer, true }
 				}
-				if a, err := c.nodes[0].get(t.Context(), key); err != nil {
+				if a, err := c.nodes[0].get(ctx, key); err != nil {
 					t.Errorf("a get of %d bytes: %v", size, err)
 				} else {
 					same("a get's value", a.Entry.Value)
 				}
 			}
-			_, err := c.nodes[0].Forward(t.Context(), &cache.Request{Op: cache.OpPut, Key: cache.Key{Group: "g", Key: key}, Value: value, ID: 1})
+			_, err := c.nodes[0].Forward(ctx, &cache.Request{Op: cache.OpPut, Key: cache.Key{Group: "g", Key: key}, Value: value, ID: 1})
 			if err != nil {
 				t.Errorf("a put of %d bytes: %v", size, err)
 			}
-			_, answers := c.nodes[0].getMany(t.Context(), []string{key, key})
+			_, answers := c.nodes[0].getMany(ctx, []string{key, key})
 			for _, a := range answers {
-				same("a batch's value", a.Entry.Value)
+				if a.Entry == nil {
+					t.Errorf("a batch's value of %d bytes did not come", size)
+				} else {
+					same("a batch's value", a.Entry.Value)
+				}
 			}
+			cancel()
 		}
 		for _, n := range c.nodes {
 			if s := n.Stats(); s.BrokenFrames != 0 {

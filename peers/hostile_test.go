@@ -116,6 +116,8 @@ func TestAMemberThatBreaksTheProtocolLosesItsLink(t *testing.T) {
 		"the same id twice":     append(append([]byte(nil), call...), call...),
 		"a chunk too many": append(append(frameOf(frameCall, 1, appendRequest(nil, &request{Request: cache.Request{Op: cache.OpPut, Value: make([]byte, chunkLen+1)}, hop: 1})),
 			frameOf(frameChunk, 1, make([]byte, chunkLen))...), frameOf(frameChunk, 1, []byte{1, 2})...),
+		"a chunk of nothing":       frameOf(frameChunk, 1, []byte{1}),
+		"a chunk of a small put":   append(callFrame(1, cache.OpPut, "k", "v"), frameOf(frameChunk, 1, []byte{1})...),
 		"many gets of none":        frameOf(frameCall, 1, appendRequest(nil, &request{Request: cache.Request{Op: opGetMany}, hop: 1})),
 		"many gets of too many":    frameOf(frameCall, 1, appendRequest(nil, &request{Request: cache.Request{Op: opGetMany}, hop: 1, keys: make([]string, maxMany+1)})),
 		"many gets, fewer than so": frameOf(frameCall, 1, []byte{byte(opGetMany), 1, 0, 0, 0, 0, 3, 1, 'k'}),
