@@ -140,11 +140,11 @@ func (p *Peers) admit(c *claim) error {
 func (p *Peers) retireOthers(id string, incarnation uint64) {
 	for _, in := range p.links() {
 		if in.id == id && in.incarnation != incarnation {
+			in.w.close(errLinkClosed)
 			if skipped, due := p.every(strangersEvery, notice{id, causeOusted}); due {
 				p.log.Warn("link of another process with this id ended: a predecessor's, or the id is used twice",
 					slog.String("peer", id), slog.Uint64("not_logged", skipped))
 			}
-			in.w.close(errLinkClosed)
 		}
 	}
 }

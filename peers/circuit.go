@@ -36,10 +36,14 @@ type circuit struct {
 const startTogether = 10 * time.Second
 
 // openCircuit stops calls to a member. If its circuit is open already, only
-// the reason changes. It warns, but of nodes that start one after the other,
-// as they do, only if that takes long.
+// the reason changes.
 func (p *Peers) openCircuit(pe *peer, reason string, gone bool) {
-	opened := p.openedCircuit(pe, reason, gone)
+	p.tellOpened(pe, reason, p.openedCircuit(pe, reason, gone))
+}
+
+// tellOpened warns of a member that is not called. Of nodes that start one
+// after the other, as they do, it warns only if that takes long.
+func (p *Peers) tellOpened(pe *peer, reason string, opened bool) {
 	peer, why := slog.String("peer", pe.id), slog.String("reason", reason)
 	if !pe.reached() && p.clock()-p.started < int64(startTogether) {
 		if opened {

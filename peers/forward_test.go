@@ -568,3 +568,68 @@ func TestLostAnswersStayCountedAfterARestart(t *testing.T) {
 		}
 	})
 }
+
+// An answer that never was on the link is on nobody's books but the asker's.
+func TestAnAnswerThatCouldNotBeWrittenIsNotServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, 2)
+		key := c.key(1)
+		c.nodes[1].on(func(context.Context, *cache.Request) (cache.Answer, error) {
+			return cache.Answer{Kind: cache.KindLoad, Node: "n1", Entry: &cache.Entry{Value: make([]byte, 2<<20)}}, nil
+		})
+		for range 3 {
+			c.net.Hold("n1:1", "n0:1") // there is no room for all of it
+			done := make(chan error)
+			go func() { _, err := c.nodes[0].get(t.Context(), key); done <- err }()
+			synctest.Wait()
+			c.net.Break("n0:1", "n1:1")
+			c.net.Release("n1:1", "n0:1")
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+			<-time.After(time.Second)
+		}
+		if n := c.nodes[1]; n.settled != 3 || n.lost != 3 {
+			t.Errorf("%d answers settled as served, %d as lost, want three each", n.settled, n.lost)
+		}
+		c.checkBooks()
+	})
+}
+
+// A link of a process that has gone ends when its successor is there already:
+// what was sent on it is not the successor's.
+func TestALateEndOfAPredecessorsLinkIsNotTheSuccessors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, 2)
+		key := c.key(1)
+		for range 5 {
+			if _, err := c.nodes[0].get(t.Context(), key); err != nil {
+				t.Fatal(err)
+			}
+		}
+		block := make(chan struct{})
+		c.nodes[1].on(func(context.Context, *cache.Request) (cache.Answer, error) {
+			<-block // whatever becomes of its caller
+			return cache.Answer{}, context.Canceled
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { _, _ = c.nodes[0].get(ctx, key) }()
+		synctest.Wait()
+		cancel()
+		c.nodes[0].kill()
+		c.nodes[0] = c.node(0)
+		c.nodes[0].run()
+		await(t, "links both ways", func() bool {
+			there, _ := c.nodes[1].open("n0")
+			here, _ := c.nodes[0].open("n1")
+			return !there && !here && c.nodes[1].Stats().Incoming > 0
+		})
+		close(block)
+		<-time.After(time.Second)
+		c.net.Break("n0:1", "n1:1")
+		<-time.After(time.Second)
+		if a := c.nodes[0].Stats().Abandoned; a != int64(c.nodes[0].peer) {
+			t.Errorf("%d abandoned of %d that were not served", a, c.nodes[0].peer)
+		}
+	})
+}

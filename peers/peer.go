@@ -128,10 +128,10 @@ func isShortage(err error) bool {
 // lasts does the monitor, as whenever there is no link.
 func (pe *peer) refused(err error) {
 	if isShortage(err) {
+		pe.tried.Store(true)
 		if pe.p.once(notice{"", causeShortage}) {
 			pe.p.log.Error("no descriptor or port left for a link", slog.String("peer", pe.id), slog.Any("error", err))
 		}
-		pe.tried.Store(true)
 		return
 	}
 	defer pe.tried.Store(true)
@@ -139,8 +139,8 @@ func (pe *peer) refused(err error) {
 	pe.refusal.Store(r)
 	if r != nil {
 		pe.p.refusals.Add(1)
-		pe.p.tellRefusal(pe.id, r)
 		pe.p.openedCircuit(pe, r.Error(), false)
+		pe.p.tellRefusal(pe.id, r)
 		return
 	}
 	reason := printable(err.Error())
@@ -233,13 +233,13 @@ func (pe *peer) keep(ctx context.Context, l *link) error {
 	p.attach(pe, l)
 	pe.tried.Store(true)
 	err := l.run()
+	pe.end(l.counted.Load())
+	pe.lost.Store(p.clock())
+	p.attach(pe, nil)
 	if brokenFrames(err) {
 		p.brokenFrames.Add(1)
 		p.tellBroken(pe.id, err)
 	}
-	pe.end(l.counted.Load())
-	pe.lost.Store(p.clock())
-	p.attach(pe, nil)
 	return err
 }
 

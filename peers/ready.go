@@ -10,20 +10,22 @@ const readyWithin = 3 * time.Second
 
 // updateReady notes whether clients should be sent to this node.
 func (p *Peers) updateReady(now int64) {
-	reason := p.outcast()
-	switch {
-	case reason != "" && p.settled:
-		if _, last := p.Ready(); last == "" {
-			p.log.Error("no longer ready", slog.String("reason", reason))
-		}
-	case reason == "" && !p.settled:
+	reason, overdue := p.outcast(), ""
+	_, last := p.Ready()
+	wasReady := p.settled
+	if reason == "" && !p.settled {
 		if reason = p.unheard(); reason != "" && now > p.started+int64(readyWithin) {
-			p.log.Warn("ready although not heard by all", slog.String("reason", reason))
-			reason = ""
+			reason, overdue = "", reason
 		}
 		p.settled = reason == ""
 	}
 	p.notReady.Store(&reason)
+	switch {
+	case overdue != "":
+		p.log.Warn("ready although not heard by all", slog.String("reason", overdue))
+	case wasReady && reason != "" && last == "":
+		p.log.Error("no longer ready", slog.String("reason", reason))
+	}
 }
 
 // unheard says what is missing until all members have been tried and all that

@@ -65,15 +65,15 @@ func (in *incoming) run(ctx context.Context) {
 	var writing sync.WaitGroup
 	writing.Go(in.w.run)
 	err := in.read()
-	if brokenFrames(err) {
-		p.brokenFrames.Add(1)
-		p.tellBroken(in.id, err)
-	}
 	in.cancel()
 	in.w.close(errLinkClosed)
 	in.workers.Wait()
 	writing.Wait()
 	p.removeLink(in)
+	if brokenFrames(err) {
+		p.brokenFrames.Add(1)
+		p.tellBroken(in.id, err)
+	}
 }
 
 func (in *incoming) read() error {
