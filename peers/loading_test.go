@@ -25,10 +25,12 @@ func TestGetsOfOneKeyThatWaitShareOneCall(t *testing.T) {
 		early := c.crowd(t.Context(), 0, times(1100, key)...)
 		c.othersPass(0, 1)
 		late := c.crowd(t.Context(), 0, times(400, key)...)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer cancel()
 		var batches sync.WaitGroup
 		for range 300 {
 			batches.Go(func() {
-				for _, r := range c.nodes[0].GetMany(t.Context(), "docs", times(50, key), nil) {
+				for _, r := range c.nodes[0].GetMany(ctx, "docs", times(50, key), nil) {
 					if r.Err != nil && !errors.Is(r.Err, cache.ErrOverloaded) {
 						t.Error("in a batch:", r.Err)
 					}

@@ -203,3 +203,16 @@ func TestNoDecisionWaitsForItsLine(t *testing.T) {
 		}
 	})
 }
+
+// Pings that were answered do not count towards the next silence.
+func TestAnAnsweredPingIsNotCountedAgain(t *testing.T) {
+	here, _ := sockets(t)
+	w := watch(t, here)
+	w.l.nextPing, w.l.lastPing = int64(time.Minute), int64(time.Minute) // so that it sends none
+	w.l.asked, w.l.unanswered = 1, 5
+	w.l.answeredPing.Store(true)
+	w.pass(tick)
+	if w.l.asked != 0 || w.l.unanswered != 0 {
+		t.Errorf("%d pings count as unanswered, since %d", w.l.unanswered, w.l.asked)
+	}
+}
