@@ -46,8 +46,9 @@ type Waiting interface {
 	// No two loads have the same number, on whatever nodes. A write marks the
 	// loads of its key, and a get that begins later is never told one of those.
 	//
-	// An error refuses the get a place among those that wait: the get ends with
-	// it. Loading must not block. It may be called again, for another load, when
+	// The get that started a load is told before those that join it. An error
+	// refuses the get a place among those that wait: the get ends with it.
+	// Loading must not block, nor call the Cache. It may be called again, for another load, when
 	// the first node has failed; and late, when the get has ended.
 	Loading(load uint64, starter bool) error
 }

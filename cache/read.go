@@ -221,12 +221,16 @@ func (c *Cache) load(ctx context.Context, g *group, h uint64, key Key, term uint
 		return instead(e, Answer{Kind: KindRefused}, errManyKeyWaiters)
 	}
 	f.waiters++
+	var err error
+	if starter && waiting != nil {
+		err = waiting.Loading(f.id, true) // under the lock, so that it is told before those who join
+	}
 	s.mu.Unlock()
-
-	if waiting != nil {
-		if err := waiting.Loading(f.id, starter); err != nil && c.leave(f, starter) {
-			return instead(e, Answer{Kind: KindRefused}, err)
-		}
+	if !starter && waiting != nil {
+		err = waiting.Loading(f.id, false)
+	}
+	if err != nil && c.leave(f, starter) {
+		return instead(e, Answer{Kind: KindRefused}, err)
 	}
 	a, err := c.wait(ctx, f, starter)
 	b, err := instead(e, a, err)

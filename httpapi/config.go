@@ -11,7 +11,7 @@ type Limits struct {
 	ConnectionsPerAddress int `mapstructure:"connections_per_address"`
 	// RequestsInFlight bounds requests being answered; more get a 503 at once.
 	RequestsInFlight int `mapstructure:"requests_in_flight"`
-	// MaxWaiters bounds requests that wait for a load.
+	// MaxWaiters bounds requests that wait for a load, of this node or another.
 	MaxWaiters int `mapstructure:"max_waiters"`
 	// MaxWaitersPerKey bounds those of one key.
 	MaxWaitersPerKey int `mapstructure:"max_waiters_per_key"`

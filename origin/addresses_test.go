@@ -279,7 +279,7 @@ func TestInternationalNames(t *testing.T) {
 		})
 		_, port, _ := net.SplitHostPort(strings.TrimPrefix(l.url, scheme+"://"))
 		s := start(t, "/{key}", []string{scheme + "://bücher.test:" + port}, func(b *balance.Config, o *origin.Options) {
-			b.Health.Probe, b.Health.ProbeInterval = "/health", 100 * time.Millisecond
+			b.Health.Probe, b.Health.ProbeInterval = "/health", 100*time.Millisecond
 			o.Lookup = func(_ context.Context, host string) ([]string, error) {
 				see("lookup " + host)
 				return []string{"127.0.0.1"}, nil

@@ -161,6 +161,20 @@ func (c *caches) kill(i int) {
 	c.nodes[i].ends()
 }
 
+// hold keeps what a node sends and receives until release, as a pause would.
+func (c *caches) hold(i int) (release func()) {
+	each := func(do func(from, to string)) {
+		for j := range c.nodes {
+			if j != i {
+				do(host(i), host(j))
+				do(host(j), host(i))
+			}
+		}
+	}
+	each(c.net.Hold)
+	return func() { each(c.net.Release) }
+}
+
 // key is the jth key whose first owners on the ring are the given nodes.
 func (c *caches) key(j int, owners ...int) string {
 	c.t.Helper()
@@ -202,6 +216,8 @@ func (c *caches) crowd(ctx context.Context, node int, keys ...string) (answers f
 	ended := make(chan outcome, len(keys))
 	for _, key := range keys {
 		go func() {
+			ctx, cancel := context.WithTimeout(ctx, 5*time.Minute) // nothing waits for ever
+			defer cancel()
 			a, err := c.nodes[node].Get(ctx, doc(key), false)
 			ended <- outcome{a, err}
 		}()
@@ -256,23 +272,25 @@ func (c *caches) othersPass(from, to int) {
 	c.t.Helper()
 	key := c.key(900, to)
 	n := c.nodes[from]
-	get := func() error { _, err := n.Get(c.t.Context(), doc(key), false); return err }
+	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
+	defer cancel()
+	get := func() error { _, err := n.Get(ctx, doc(key), false); return err }
 	within(c.t, quick, "a miss", get)
 	within(c.t, quick, "a hit", get)
 	within(c.t, quick, "a put", func() error {
-		_, err := n.Put(c.t.Context(), &cache.Request{Key: cache.Key{Group: "kv", Key: key}, Value: []byte("v")})
+		_, err := n.Put(ctx, &cache.Request{Key: cache.Key{Group: "kv", Key: key}, Value: []byte("v")})
 		return err
 	})
-	within(c.t, quick, "a delete", func() error { return n.Delete(c.t.Context(), cache.Key{Group: "kv", Key: key}) })
+	within(c.t, quick, "a delete", func() error { return n.Delete(ctx, cache.Key{Group: "kv", Key: key}) })
 	within(c.t, quick, "a get of what is stored alone", func() error {
-		_, err := n.Get(c.t.Context(), doc(c.key(901, to)), true)
+		_, err := n.Get(ctx, doc(c.key(901, to)), true)
 		if errors.Is(err, cache.ErrNotCached) {
 			return nil
 		}
 		return fmt.Errorf("came to %w", err)
 	})
 	within(c.t, quick, "a batch", func() error {
-		for _, r := range n.GetMany(c.t.Context(), "docs", []string{key, c.key(902, to), key}, nil) {
+		for _, r := range n.GetMany(ctx, "docs", []string{key, c.key(902, to), key}, nil) {
 			if r.Err != nil {
 				return r.Err
 			}

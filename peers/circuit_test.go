@@ -2,6 +2,7 @@ package peers_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"slices"
@@ -414,4 +415,43 @@ func TestManyCallersOverBadLinksKeepTheBooks(t *testing.T) {
 		callers.Wait()
 		c.checkBooks()
 	})
+}
+
+// Two members are down. The term in which the third acts for the keys of the
+// first changes with each outage of either, in whatever order they went.
+func TestATermEndsWithTheOutageOfAnyMemberBefore(t *testing.T) {
+	for name, order := range map[string][2]int{"the owner went last": {1, 0}, "the owner went first": {0, 1}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := start(t, 3)
+				key, stand := c.key(0, 1, 2), c.nodes[2]
+				down := func(i int) {
+					c.nodes[i].pause()
+					await(t, "circuit open", func() bool { open, _ := stand.open(c.nodes[i].id); return open })
+				}
+				up := func(i int) {
+					c.nodes[i].resume()
+					await(t, "circuit closed", func() bool { open, _ := stand.open(c.nodes[i].id); return !open })
+				}
+				down(order[0])
+				down(order[1])
+				seen := map[uint64]string{0: "the owner's own"}
+				for _, back := range []int{0, 1, 0, 1} {
+					term, self := stand.Acts(key)
+					if before, known := seen[term]; known || !self {
+						t.Errorf("acts %v in term %d, which was there before: %s", self, term, before)
+					}
+					seen[term] = fmt.Sprintf("before %s came back", c.nodes[back].id)
+					again, _ := stand.Acts(key)
+					if again != term {
+						t.Errorf("the term changes by itself: %d, %d", term, again)
+					}
+					up(back)
+					down(back)
+				}
+				c.nodes[0].resume()
+				c.nodes[1].resume()
+			})
+		})
+	}
 }

@@ -117,6 +117,8 @@ func TestAMemberThatBreaksTheProtocolLosesItsLink(t *testing.T) {
 		"the same id twice":     append(append([]byte(nil), call...), call...),
 		"a chunk too many": append(append(frameOf(frameCall, 1, appendRequest(nil, &request{Request: cache.Request{Op: cache.OpPut, Value: make([]byte, chunkLen+1)}, hop: 1})),
 			frameOf(frameChunk, 1, make([]byte, chunkLen))...), frameOf(frameChunk, 1, []byte{1, 2})...),
+		"a chunk of nothing":       frameOf(frameChunk, 1, []byte{1}),
+		"a chunk of a small put":   append(callFrame(1, cache.OpPut, "k", "v"), frameOf(frameChunk, 1, []byte{1})...),
 		"many gets of none":        frameOf(frameCall, 1, appendRequest(nil, &request{Request: cache.Request{Op: opGetMany}, hop: 1})),
 		"many gets of too many":    frameOf(frameCall, 1, appendRequest(nil, &request{Request: cache.Request{Op: opGetMany}, hop: 1, keys: make([]string, maxMany+1)})),
 		"many gets, fewer than so": frameOf(frameCall, 1, []byte{byte(opGetMany), 1, 0, 0, 0, 0, 3, 1, 'k'}),
@@ -201,6 +203,38 @@ func dialled(t *testing.T, n *memnet.Network, bad *Peers) (net.Conn, *bufio.Read
 	return conn, r
 }
 
+// byHand has a member that was not started take links and answer each frame
+// with what a function returns.
+func byHand(t *testing.T, n *memnet.Network, host string, p *Peers, answer func(h header, body []byte) []byte) {
+	t.Helper()
+	serve(t, n, host, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\n\r\n")
+		if _, err := p.welcome(duplex{conn, rw.Reader}, func(*claim) error { return nil }); err != nil {
+			return // the node is stopping
+		}
+		r := newFrameReader(rw.Reader)
+		for {
+			h, err := r.header()
+			if err != nil {
+				return
+			}
+			body := make([]byte, h.body)
+			if _, err := io.ReadFull(r.r, body); err != nil {
+				return
+			}
+			for _, frame := range stamped(answer(h, body), p.incarnation) {
+				conn.Write(frame)
+			}
+		}
+	}))
+}
+
 func TestAnOwnerThatAnswersNonsenseIsNotWaitedFor(t *testing.T) {
 	entry := reply{answer: cache.Answer{Entry: &cache.Entry{Value: make([]byte, chunkLen+10)}}}
 	big := frameOf(frameAnswer, 1, appendReply(nil, &entry, time.Now()))
@@ -220,33 +254,12 @@ func TestAnOwnerThatAnswersNonsenseIsNotWaitedFor(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := memnet.New()
 				good, bad := pair(t, n)
-				serve(t, n, "n1:1", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-					conn, rw, err := http.NewResponseController(w).Hijack()
-					if err != nil {
-						t.Error(err)
-						return
+				byHand(t, n, "n1:1", bad, func(h header, _ []byte) []byte {
+					if h.typ == frameCall {
+						return sent
 					}
-					defer conn.Close()
-					fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\n\r\n")
-					if _, err := bad.welcome(duplex{conn, rw.Reader}, func(*claim) error { return nil }); err != nil {
-						return // the node is stopping
-					}
-					r := newFrameReader(rw.Reader)
-					for {
-						h, err := r.header()
-						if err != nil {
-							return
-						}
-						if _, err := r.r.Discard(h.body); err != nil {
-							return
-						}
-						if h.typ == frameCall {
-							for _, frame := range stamped(sent, bad.incarnation) {
-								conn.Write(frame)
-							}
-						}
-					}
-				}))
+					return nil
+				})
 				good.Start(idle{})
 				defer good.Close()
 				synctest.Wait()

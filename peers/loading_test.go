@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"kring/cache"
+	"kring/peers"
 )
 
 func TestGetsOfOneKeyThatWaitShareOneCall(t *testing.T) {
@@ -24,10 +25,12 @@ func TestGetsOfOneKeyThatWaitShareOneCall(t *testing.T) {
 		early := c.crowd(t.Context(), 0, times(1100, key)...)
 		c.othersPass(0, 1)
 		late := c.crowd(t.Context(), 0, times(400, key)...)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer cancel()
 		var batches sync.WaitGroup
 		for range 300 {
 			batches.Go(func() {
-				for _, r := range c.nodes[0].GetMany(t.Context(), "docs", times(50, key), nil) {
+				for _, r := range c.nodes[0].GetMany(ctx, "docs", times(50, key), nil) {
 					if r.Err != nil && !errors.Is(r.Err, cache.ErrOverloaded) {
 						t.Error("in a batch:", r.Err)
 					}
@@ -344,17 +347,8 @@ func TestALoadThatFailsIsAnErrorForAllWhoShareItsCall(t *testing.T) {
 // The node that acts goes while many share a call to it: all turn to the next.
 func TestThoseThatShareACallAllTurnToTheNextOwner(t *testing.T) {
 	for name, goes := range map[string]func(c *caches) (back func()){
-		"killed": func(c *caches) func() { c.kill(1); return func() {} },
-		"hung": func(c *caches) func() {
-			for _, p := range [][2]string{{"n0:1", "n1:1"}, {"n1:1", "n0:1"}, {"n2:1", "n1:1"}, {"n1:1", "n2:1"}} {
-				c.net.Hold(p[0], p[1])
-			}
-			return func() {
-				for _, p := range [][2]string{{"n0:1", "n1:1"}, {"n1:1", "n0:1"}, {"n2:1", "n1:1"}, {"n1:1", "n2:1"}} {
-					c.net.Release(p[0], p[1])
-				}
-			}
-		},
+		"killed":      func(c *caches) func() { c.kill(1); return func() {} },
+		"hung":        func(c *caches) func() { return c.hold(1) },
 		"link broken": func(c *caches) func() { c.net.Break("n0:1", "n1:1"); return func() {} },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -558,4 +552,35 @@ func TestSlowCallsBetweenVersions(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A stand-in stores a value, the owner comes back and takes a write, and goes
+// again: the stand-in's value is from before an acknowledged write.
+func TestAStandInForgetsWhatTheOwnerMayHaveOverwritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCaches(t, 3)
+		key := cache.Key{Group: "kv", Key: c.key(0, 0, 1, 2)}
+		c.hold(1) // the next owner goes first
+		await(t, "n1 is out", func() bool { return c.nodes[2].peers.View().Members[1].State == peers.StateDown })
+		for i := range 3 {
+			release := c.hold(0)
+			await(t, "n0 is out", func() bool { return c.nodes[2].peers.View().Members[0].State == peers.StateDown })
+			a, err := c.nodes[2].Get(t.Context(), key, false)
+			if err != nil || !a.Entry.Negative {
+				t.Errorf("outage %d: the stand-in answered with %q, %v", i, a.Entry.Value, err)
+			}
+			if _, err := c.nodes[2].Put(t.Context(), &cache.Request{Key: key, Value: []byte("old")}); err != nil {
+				t.Error(err)
+			}
+			if a, err := c.nodes[2].Get(t.Context(), key, false); err != nil || string(a.Entry.Value) != "old" {
+				t.Errorf("what the stand-in was given: %+v, %v", a, err)
+			}
+			release()
+			await(t, "n0 is back", func() bool { return c.nodes[2].peers.View().Members[0].State == peers.StateActive })
+			if a, err := c.nodes[2].Put(t.Context(), &cache.Request{Key: key, Value: []byte("new")}); err != nil || a.Node != "n0" {
+				t.Errorf("%+v, %v", a, err)
+			}
+		}
+		c.hold(1)()
+	})
 }

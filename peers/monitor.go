@@ -144,8 +144,9 @@ func (p *Peers) watch(pe *peer, now int64, own *selfDoubt) {
 	// What this node slept through while it counted is not the member's silence.
 	l.quiet = min(quiet, l.quiet+own.awake)
 	if l.quiet > limit && l.unanswered >= minUnanswered && !l.behind(limit) {
-		p.openCircuit(pe, "silent", false)
-		l.silent()
+		opened := p.tripCircuit(pe, "silent", false)
+		l.silent() // before it is logged: the log may be slow
+		p.tellOpened(pe, "silent", opened)
 	}
 	if time.Duration(now-max(heard, own.doubtless)) > closeAfter {
 		l.w.close(errSilent)

@@ -53,8 +53,8 @@ type peer struct {
 	mu          sync.Mutex
 	incarnation uint64 // of its process that the numbers below are about
 	received    uint64 // counted answers that came over them
-	settled     uint64 // those that it says it sent over them
-	vanished    int64  // the difference for its earlier incarnations
+	missed      int64  // those that it says it sent over them, and that did not come
+	vanished    int64  // the same of its earlier incarnations
 }
 
 func newPeer(p *Peers, m membership.Member) *peer {
@@ -142,7 +142,6 @@ func (pe *peer) refused(err error) {
 	if r != nil {
 		pe.p.refusals.Add(1)
 		pe.p.tripCircuit(pe, r.Error(), false)
-		pe.tried.Store(true)
 		pe.p.tellRefusal(pe.id, r)
 		return
 	}
@@ -253,8 +252,8 @@ func (pe *peer) begin(incarnation uint64) {
 	pe.mu.Lock()
 	defer pe.mu.Unlock()
 	if pe.incarnation != incarnation {
-		pe.vanished += pe.lostLocked()
-		pe.incarnation, pe.received, pe.settled = incarnation, 0, 0
+		pe.vanished += pe.missed
+		pe.incarnation, pe.received, pe.missed = incarnation, 0, 0
 	}
 }
 
@@ -264,18 +263,17 @@ func (pe *peer) end(received uint64) {
 	pe.received += received
 }
 
+// settle takes what the member says it sent on links that have ended. It may
+// not know yet of the last one's end, or die before it can say so; what is lost
+// by then stays lost.
 func (pe *peer) settle(settled uint64) {
 	pe.mu.Lock()
 	defer pe.mu.Unlock()
-	pe.settled = settled
+	pe.missed = max(pe.missed, int64(settled)-int64(pe.received))
 }
-
-// lostLocked is what the member sent on links that have ended, and did not
-// come. It may be late to say so: then the difference is below zero for a while.
-func (pe *peer) lostLocked() int64 { return max(0, int64(pe.settled)-int64(pe.received)) }
 
 func (pe *peer) lostAnswers() int64 {
 	pe.mu.Lock()
 	defer pe.mu.Unlock()
-	return pe.vanished + pe.lostLocked()
+	return pe.vanished + pe.missed
 }

@@ -52,8 +52,8 @@ func (l *link) pong(b []byte) error {
 		l.rtt.add(time.Duration(max(0, now-sent)))
 	}
 	l.pe.settle(g.settled)
-	p.closeCircuit(l.pe)
 	l.answeredPing.Store(true)
+	p.closeCircuit(l.pe)
 	return nil
 }
 

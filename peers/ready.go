@@ -10,20 +10,20 @@ const readyWithin = 3 * time.Second
 
 // updateReady notes whether clients should be sent to this node.
 func (p *Peers) updateReady(now int64) {
+	reason, overdue := p.outcast(), ""
 	_, last := p.Ready()
-	reason, missing := p.outcast(), ""
 	wasReady := p.wasReady
-	if reason == "" && !wasReady {
+	if reason == "" && !p.wasReady {
 		if reason = p.unheard(); reason != "" && now > p.started+int64(readyWithin) {
-			reason, missing = "", reason
+			reason, overdue = "", reason
 		}
 		p.wasReady = reason == ""
 	}
 	p.notReady.Store(&reason)
 	switch {
-	case missing != "":
-		p.log.Warn("ready although not heard by all", slog.String("reason", missing))
-	case reason != "" && wasReady && last == "":
+	case overdue != "":
+		p.log.Warn("ready although not heard by all", slog.String("reason", overdue))
+	case wasReady && reason != "" && last == "":
 		p.log.Error("no longer ready", slog.String("reason", reason))
 	}
 }

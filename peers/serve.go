@@ -34,7 +34,8 @@ type incoming struct {
 	// Of the reader alone:
 	partial      map[uint64]*served // puts whose value arrives
 	partialBytes int
-	taken        int64 // bytes of whole frames so far
+	refused      map[uint64]int // bytes to come of puts for which there was no room
+	taken        int64          // bytes of whole frames so far
 	held         []held
 
 	mu    sync.Mutex         // guards all below
@@ -46,7 +47,7 @@ func newIncoming(p *Peers, c *claim, conn net.Conn, r *bufio.Reader) *incoming {
 	in := &incoming{
 		p: p, id: c.id, incarnation: c.incarnation, maxValue: int(min(c.maxValue, uint64(p.maxValue))),
 		reader: newFrameReader(r), w: newWriter(conn, p.stamp),
-		partial: map[uint64]*served{}, calls: map[uint64]*served{}, waits: map[uint64]*served{},
+		partial: map[uint64]*served{}, refused: map[uint64]int{}, calls: map[uint64]*served{}, waits: map[uint64]*served{},
 		freesSlots: p.freesSlots(c),
 	}
 	in.heard.Store(p.clock())
@@ -142,6 +143,10 @@ func (in *incoming) called(h header, b []byte) error {
 		return nil
 	}
 	if in.partialBytes+total > maxPartial {
+		if in.refused[s.id] = total; len(in.refused) > maxCalls {
+			s.cancel()
+			return errBadFrame // nobody begins so many values before the end of one
+		}
 		s.reply.err = cache.ErrOverloaded.With("too many big values at once")
 		in.workers.Go(func() {
 			defer s.cancel()
@@ -170,7 +175,7 @@ func (in *incoming) begin(s *served) error {
 	s.began = in.p.clock()
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.calls[s.id] != nil || in.waits[s.id] != nil || len(in.calls) >= maxCalls {
+	if in.calls[s.id] != nil || in.waits[s.id] != nil || in.refused[s.id] > 0 || len(in.calls) >= maxCalls {
 		s.cancel()
 		return errBadFrame
 	}
@@ -178,11 +183,18 @@ func (in *incoming) begin(s *served) error {
 	return nil
 }
 
-// chunk takes the next part of a put's value. Chunks of a put that has been
-// answered already are read and forgotten.
+// chunk takes the next part of a put's value. Those of a put for which there
+// was no room, and which is answered already, are read and forgotten.
 func (in *incoming) chunk(h header) error {
 	s := in.partial[h.id]
 	if s == nil {
+		missing := in.refused[h.id]
+		if h.body > missing {
+			return errBadFrame
+		}
+		if in.refused[h.id] = missing - h.body; missing == h.body {
+			delete(in.refused, h.id)
+		}
 		_, err := in.reader.r.Discard(h.body)
 		return err
 	}

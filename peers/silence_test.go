@@ -1,11 +1,18 @@
 package peers
 
 import (
+	"context"
+	"encoding/binary"
+	"errors"
 	"io"
+	"log/slog"
 	"net"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"kring/cache"
 	"kring/peers/memnet"
 )
 
@@ -149,5 +156,63 @@ func TestAPauseOfThisProcessIsNoHabitOfTheMachine(t *testing.T) {
 	}
 	if p := own.patience(0, 0); p != newcomer {
 		t.Errorf("patience %v with a new link", p)
+	}
+}
+
+// stuck is a log that takes nothing until it is released.
+type stuck struct {
+	slog.Handler
+	release chan struct{}
+}
+
+func (s stuck) Handle(context.Context, slog.Record) error {
+	<-s.release
+	return nil
+}
+
+// What is decided is not held up by the line that tells of it.
+func TestNoDecisionWaitsForItsLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := memnet.New()
+		release := make(chan struct{})
+		good, bad := pair(t, n)
+		good.log = slog.New(stuck{slog.NewTextHandler(io.Discard, nil), release})
+		var hangs atomic.Bool
+		byHand(t, n, "n1:1", bad, func(h header, body []byte) []byte {
+			if h.typ != framePing || hangs.Load() {
+				return nil
+			}
+			return frameOf(framePong, 0, appendPong(nil, binary.BigEndian.Uint64(body), 0, []string{"n0"}))
+		})
+		good.Start(idle{})
+		defer good.Close()
+		defer close(release)
+		<-time.After(3 * time.Second)
+		if ok, reason := good.Ready(); !ok {
+			t.Fatal("not ready:", reason)
+		}
+		hangs.Store(true)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		_, err := good.Forward(ctx, &cache.Request{Op: cache.OpGet, Key: cache.Key{Group: "g", Key: owned(good, "n1")}})
+		if !errors.Is(err, cache.ErrActHere) {
+			t.Errorf("a get of a silent node's key: %v", err)
+		}
+		if open, _ := good.others["n1"].state(); !open {
+			t.Error("its circuit is closed")
+		}
+	})
+}
+
+// Pings that were answered do not count towards the next silence.
+func TestAnAnsweredPingIsNotCountedAgain(t *testing.T) {
+	here, _ := sockets(t)
+	w := watch(t, here)
+	w.l.nextPing, w.l.lastPing = int64(time.Minute), int64(time.Minute) // so that it sends none
+	w.l.asked, w.l.unanswered = 1, 5
+	w.l.answeredPing.Store(true)
+	w.pass(tick)
+	if w.l.asked != 0 || w.l.unanswered != 0 {
+		t.Errorf("%d pings count as unanswered, since %d", w.l.unanswered, w.l.asked)
 	}
 }

@@ -85,11 +85,14 @@ func (p *Peers) publishLocked() {
 // that is still starting.
 const startTogether = 10 * time.Second
 
-// openCircuit stops calls to a member, and says so in the log: of a member
-// that was never reached, as a warning only when that takes long, for nodes
-// start one after the other.
+// openCircuit stops calls to a member, and says so in the log.
 func (p *Peers) openCircuit(pe *peer, reason string, gone bool) {
-	opened := p.tripCircuit(pe, reason, gone)
+	p.tellOpened(pe, reason, p.tripCircuit(pe, reason, gone))
+}
+
+// tellOpened warns of a member that is not called. If the member was never
+// reached, it warns only when that takes long: nodes start one after the other.
+func (p *Peers) tellOpened(pe *peer, reason string, opened bool) {
 	peer, why := slog.String("peer", pe.id), slog.String("reason", reason)
 	if !pe.reached() && p.clock()-p.started < int64(startTogether) {
 		if opened {
