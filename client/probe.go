@@ -59,7 +59,7 @@ func (c *Client) probe(ctx context.Context, url string) (err error) {
 		return fmt.Errorf("probe: %w", err)
 	}
 	req.Header = c.header
-	resp, err := c.transport.RoundTrip(req)
+	resp, err := c.connections.RoundTrip(req)
 	if err != nil {
 		return fmt.Errorf("probe: %w", err)
 	}
