@@ -80,6 +80,7 @@ type Client struct {
 	nodes       []*node
 	pool        *balance.Pool
 	connections connections
+	questions   questions
 	// header is what every request carries. It is shared, and nobody writes to it.
 	header http.Header
 	// epoch makes times of the monotonic clock fit an atomic.
@@ -202,6 +203,7 @@ func New(cfg Config) (*Client, error) {
 		// HTTP/2 is never asked for: many calls would share one connection.
 		TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
 	}
+	c.questions.ctx, c.questions.end = context.WithCancel(context.Background())
 	c.pool.StartProbes(c.probe)
 	return c, nil
 }
@@ -209,6 +211,7 @@ func New(cfg Config) (*Client, error) {
 // Close ends the probes of nodes that fail, and closes idle connections. Calls
 // under way go on to their end.
 func (c *Client) Close() {
+	c.questions.close()
 	c.pool.Close()
 	c.connections.close()
 }
