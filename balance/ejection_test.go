@@ -340,3 +340,27 @@ func (s *sickness) probe(start string) balance.Prober {
 		return nil
 	}
 }
+
+// Failures are counted in a row, those of probes like those of requests.
+func TestAGoodProbeBetweenBadOnesForgivesThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config("round_robin", 1, 1)
+		cfg.Health.Probe = "/health"
+		p := newPool(t, cfg)
+		probes := 0
+		p.StartProbes(func(_ context.Context, url string) error {
+			if !strings.HasPrefix(url, "http://b.test") {
+				return nil
+			}
+			if probes++; probes%3 == 0 { // two bad ones, a good one
+				return nil
+			}
+			return errors.New("sick")
+		})
+		time.Sleep(20 * cfg.Health.ProbeInterval)
+		synctest.Wait()
+		if probes < 15 || !healthy(t, p, "b") {
+			t.Errorf("after %d probes, never three bad ones in a row: %s", probes, reasons(p))
+		}
+	})
+}

@@ -53,6 +53,11 @@ type Config struct {
 	// MaxIdleConns is how many idle connections are kept to each node: as many
 	// as calls are made at a time. Default: 64.
 	MaxIdleConns int
+	// MaxConnAge is how long connections are used, with up to a fifth less: then
+	// new ones are made, and the names of the nodes are looked up again. A
+	// connection that is always in use would lead to the old address for ever.
+	// Default: 5 min.
+	MaxConnAge time.Duration
 	// MaxAnswerBytes bounds an answer's body. Default: 64 MiB.
 	MaxAnswerBytes int64
 	// BatchKeys is how many keys go into one batch request; a longer batch is
@@ -71,10 +76,11 @@ const userAgent = "kring-client/1"
 
 // Client asks a cluster's nodes.
 type Client struct {
-	cfg       Config
-	nodes     []*node
-	pool      *balance.Pool
-	transport *http.Transport
+	cfg         Config
+	nodes       []*node
+	pool        *balance.Pool
+	connections connections
+	questions   questions
 	// header is what every request carries. It is shared, and nobody writes to it.
 	header http.Header
 	// epoch makes times of the monotonic clock fit an atomic.
@@ -126,6 +132,7 @@ func New(cfg Config) (*Client, error) {
 		{"silence timeout", int64(cfg.SilenceTimeout)},
 		{"max tries", int64(cfg.MaxTries)},
 		{"max idle connections", int64(cfg.MaxIdleConns)},
+		{"max connection age", int64(cfg.MaxConnAge)},
 		{"max answer bytes", cfg.MaxAnswerBytes},
 		{"batch keys", int64(cfg.BatchKeys)},
 	} {
@@ -142,6 +149,7 @@ func New(cfg Config) (*Client, error) {
 	orDefault(&cfg.SilenceTimeout, 500*time.Millisecond)
 	orDefault(&cfg.MaxTries, len(cfg.Nodes))
 	orDefault(&cfg.MaxIdleConns, 64)
+	orDefault(&cfg.MaxConnAge, 5*time.Minute)
 	orDefault(&cfg.MaxAnswerBytes, 64<<20)
 	orDefault(&cfg.BatchKeys, 1000)
 	if cfg.Dial == nil {
@@ -181,17 +189,21 @@ func New(cfg Config) (*Client, error) {
 		c.pool.Close()
 		return nil, fmt.Errorf("choose entry nodes: %w", err)
 	}
-	c.transport = &http.Transport{
+	c.connections.age = cfg.MaxConnAge
+	c.connections.prototype = &http.Transport{
 		DialContext:         cfg.Dial,
 		TLSClientConfig:     cfg.TLS,
 		MaxIdleConnsPerHost: cfg.MaxIdleConns,
-		IdleConnTimeout:     90 * time.Second,
+		// Shorter than a node's: a write on a connection that the node closes
+		// meanwhile would not be known to be lost.
+		IdleConnTimeout:     60 * time.Second,
 		TLSHandshakeTimeout: 2 * time.Second,
 		// A value's Content-Encoding belongs to the value.
 		DisableCompression: true,
 		// HTTP/2 is never asked for: many calls would share one connection.
 		TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
 	}
+	c.questions.ctx, c.questions.end = context.WithCancel(context.Background())
 	c.pool.StartProbes(c.probe)
 	return c, nil
 }
@@ -199,8 +211,9 @@ func New(cfg Config) (*Client, error) {
 // Close ends the probes of nodes that fail, and closes idle connections. Calls
 // under way go on to their end.
 func (c *Client) Close() {
+	c.questions.close()
 	c.pool.Close()
-	c.transport.CloseIdleConnections()
+	c.connections.close()
 }
 
 // Counters copies out what the client did so far.

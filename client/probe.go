@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -20,9 +21,41 @@ type question struct {
 	answered bool
 }
 
+// questions owns what is asked for no caller.
+type questions struct {
+	ctx context.Context // ends with the client
+	end context.CancelFunc
+
+	mu      sync.Mutex // guards closed; running is added to under it
+	closed  bool
+	running sync.WaitGroup
+}
+
+func (q *questions) begin() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.closed {
+		q.running.Add(1)
+	}
+	return !q.closed
+}
+
+func (q *questions) close() {
+	q.mu.Lock()
+	q.closed = true
+	q.mu.Unlock()
+	q.end()
+	q.running.Wait()
+}
+
 // answers reports whether a node that has been silent for SilenceTimeout
-// answers within another, be it to say that it is not ready.
+// answers within another, be it to say that it is not ready. It does not once
+// the client is closed.
 func (c *Client) answers(n *node) bool {
+	if !c.questions.begin() {
+		return false
+	}
+	defer c.questions.running.Done()
 	n.mu.Lock()
 	q, first := n.asking, n.asking == nil
 	if first {
@@ -34,8 +67,8 @@ func (c *Client) answers(n *node) bool {
 		<-q.done
 		return q.answered
 	}
-	// It belongs to no caller: one that leaves must not make the others' answer.
-	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.SilenceTimeout)
+	// One caller that leaves must not make the others' answer.
+	ctx, cancel := context.WithTimeout(c.questions.ctx, c.cfg.SilenceTimeout)
 	defer cancel()
 	err := c.probe(ctx, n.url()+readyPath)
 	q.answered = err == nil || errors.Is(err, errNotReady)
@@ -59,7 +92,7 @@ func (c *Client) probe(ctx context.Context, url string) (err error) {
 		return fmt.Errorf("probe: %w", err)
 	}
 	req.Header = c.header
-	resp, err := c.transport.RoundTrip(req)
+	resp, err := c.connections.RoundTrip(req)
 	if err != nil {
 		return fmt.Errorf("probe: %w", err)
 	}

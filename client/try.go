@@ -205,13 +205,16 @@ func (c *Client) try(ctx context.Context, n *node, call *call, p patience) (_ re
 	}).WithContext(ctx)
 	if call.body != nil {
 		req.ContentLength = int64(len(call.body))
-		req.Body = io.NopCloser(bytes.NewReader(call.body))
+		// A kept connection may turn out to be closed before a byte is written:
+		// then net/http sends the body over another one.
+		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(call.body)), nil }
+		req.Body, _ = req.GetBody()
 		if len(call.body) == 0 {
 			req.Body = http.NoBody // with a length of 0, not without one
 		}
 	}
 	// No http.Client: it would follow redirects, and wrap errors in the URL.
-	resp, err := c.transport.RoundTrip(req)
+	resp, err := c.connections.RoundTrip(req)
 	if err != nil {
 		return reply{}, err
 	}

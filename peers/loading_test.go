@@ -561,10 +561,10 @@ func TestAStandInForgetsWhatTheOwnerMayHaveOverwritten(t *testing.T) {
 		c := startCaches(t, 3)
 		key := cache.Key{Group: "kv", Key: c.key(0, 0, 1, 2)}
 		c.hold(1) // the next owner goes first
-		await(t, "n1 is out", func() bool { return c.nodes[2].peers.View().Members[1].State == peers.StateDown })
+		await(t, "n1 is out", func() bool { return c.nodes[2].peers.Members()[1].State == peers.StateDown })
 		for i := range 3 {
 			release := c.hold(0)
-			await(t, "n0 is out", func() bool { return c.nodes[2].peers.View().Members[0].State == peers.StateDown })
+			await(t, "n0 is out", func() bool { return c.nodes[2].peers.Members()[0].State == peers.StateDown })
 			a, err := c.nodes[2].Get(t.Context(), key, false)
 			if err != nil || !a.Entry.Negative {
 				t.Errorf("outage %d: the stand-in answered with %q, %v", i, a.Entry.Value, err)
@@ -576,7 +576,7 @@ func TestAStandInForgetsWhatTheOwnerMayHaveOverwritten(t *testing.T) {
 				t.Errorf("what the stand-in was given: %+v, %v", a, err)
 			}
 			release()
-			await(t, "n0 is back", func() bool { return c.nodes[2].peers.View().Members[0].State == peers.StateActive })
+			await(t, "n0 is back", func() bool { return c.nodes[2].peers.Members()[0].State == peers.StateActive })
 			if a, err := c.nodes[2].Put(t.Context(), &cache.Request{Key: key, Value: []byte("new")}); err != nil || a.Node != "n0" {
 				t.Errorf("%+v, %v", a, err)
 			}
