@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,8 @@ const (
 	lingerTime = 5 * time.Second
 	lingerIdle = time.Second
 	lingerRead = 64 << 10 // bytes at a time
+	// writePiece is how much of a watched answer is written at a time.
+	writePiece = 64 << 10
 )
 
 // connection is an accepted connection that is counted until it is closed or
@@ -37,9 +40,68 @@ type connection struct {
 	first      []byte // what was read until the first began
 	coded      bool   // the first names a Transfer-Encoding
 
+	// watched says that the answer is charged to the budget of answers, so that
+	// what the client takes of it is followed.
+	watched bool
+
 	// turnedAway says that the client may not have been heard out.
 	turnedAway atomic.Bool
+
+	// reading and writing are when the node began to wait for bytes of a body,
+	// and for the client to take a piece of a watched answer, on the clock of
+	// since; 0: it does not wait.
+	reading, writing atomic.Int64
+	// taken is what was seen when somebody last looked at the write under way.
+	taken struct {
+		mu      sync.Mutex // guards the rest
+		writing int64
+		bytes   uint64
+		at      time.Duration // when bytes last rose
+	}
 }
+
+// start is where the clock of since begins.
+var start = time.Now()
+
+// since is the time on a monotonic clock, and never 0.
+func since(t time.Time) time.Duration { return t.Sub(start) + 1 }
+
+// stalled is how long the client has taken nothing of the answer that is being
+// written to it; 0 if none is, or if it was not looked at before.
+func (c *connection) stalled(now time.Time) time.Duration {
+	writing := c.writing.Load()
+	if writing == 0 {
+		return 0
+	}
+	bytes, known := acknowledged(c.Conn)
+	t := &c.taken
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.writing != writing && known:
+		t.at = since(now)
+	case t.writing != writing:
+		t.at = time.Duration(writing)
+	case bytes != t.bytes:
+		t.at = since(now)
+	}
+	t.writing, t.bytes = writing, bytes
+	return since(now) - t.at
+}
+
+// silent is how long the client has sent nothing of the body that is awaited.
+func (c *connection) silent(now time.Time) time.Duration {
+	if reading := c.reading.Load(); reading > 0 {
+		return since(now) - time.Duration(reading)
+	}
+	return 0
+}
+
+// cut ends the writing of an answer.
+func (c *connection) cut() { _ = c.Conn.Close() }
+
+// hurry ends the wait for a body.
+func (c *connection) hurry() { _ = c.Conn.SetReadDeadline(start) }
 
 // connectionKey is a request's connection in its context.
 type connectionKey struct{}
@@ -152,7 +214,22 @@ func (c *connection) Write(p []byte) (int, error) {
 			return len(p), nil
 		}
 	}
-	return c.Conn.Write(p)
+	if !c.watched {
+		return c.Conn.Write(p)
+	}
+	return c.writeWatched(p)
+}
+
+// writeWatched writes in pieces, so that each is seen to be taken.
+func (c *connection) writeWatched(p []byte) (n int, err error) {
+	defer c.writing.Store(0)
+	for err == nil && n < len(p) {
+		c.writing.Store(int64(since(time.Now())))
+		var m int
+		m, err = c.Conn.Write(p[n:min(len(p), n+writePiece)])
+		n += m
+	}
+	return n, err
 }
 
 // errorHeaders are what package http puts after the status line of its own

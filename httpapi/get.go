@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -27,6 +28,13 @@ func (a *API) get(c *gin.Context, key cache.Key) error {
 	}
 	if ans.Kind != cache.KindHit { // which takes no time to speak of
 		now = time.Now()
+	}
+	if len(ans.Entry.Value) > uncounted && sendsValue(r, ans.Entry) {
+		room := a.responses.answering(c)
+		defer room.release()
+		if err := chargeValue(ctx, room, &ans); err != nil {
+			return err
+		}
 	}
 	a.describe(c.Writer.Header(), &ans, now)
 	e := ans.Entry
@@ -61,6 +69,25 @@ func (a *API) get(c *gin.Context, key cache.Key) error {
 		return nil
 	}
 	a.write(c, e.Value)
+	return nil
+}
+
+// sendsValue says whether the answer to a get has the value in it.
+func sendsValue(r *http.Request, e *cache.Entry) bool {
+	return r.Method != http.MethodHead && (r.Header["If-None-Match"] == nil || !noneMatch(r.Header, e.ETag))
+}
+
+// chargeValue charges an answer's value to the budget of answers.
+func chargeValue(ctx context.Context, room answering, ans *cache.Answer) error {
+	value := [1]*cache.Entry{ans.Entry}
+	ans.Entry = nil // see hold
+	if err := room.hold(ctx, value[:]); err != nil {
+		return err
+	}
+	if value[0] == nil {
+		return cache.ErrOverloaded.With("the value was evicted before there was room to answer with it")
+	}
+	ans.Entry = value[0]
 	return nil
 }
 

@@ -1,11 +1,7 @@
 package httpapi
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
@@ -50,12 +46,12 @@ func (a *API) purgeTags(c *gin.Context, key cache.Key) error {
 	if err := plainRequest(r); err != nil {
 		return err
 	}
-	body, err := a.readBody(r, maxPurgeBody)
+	in, err := a.readList(r, maxPurgeBody)
 	if err != nil {
 		return err
 	}
-	defer body.release()
-	tags, err := decodeTags(body.bytes)
+	defer in.release()
+	tags, err := decodeTags(in)
 	if err != nil {
 		return err
 	}
@@ -67,42 +63,22 @@ func (a *API) purgeTags(c *gin.Context, key cache.Key) error {
 	return a.done(c, http.StatusNoContent)
 }
 
-// decodeTags reads {"tags":[…]}, and nothing else: a second "tags", say, would
-// take the place of the first, and what was to be purged would stay.
-func decodeTags(body []byte) ([]string, error) {
-	if err := exactJSON(body); err != nil {
-		return nil, err
-	}
-	dec := json.NewDecoder(bytes.NewReader(body))
-	bad := errBadRequest.With(`the body is not {"tags":["…"]}`)
-	for _, want := range []json.Token{json.Delim('{'), "tags"} {
-		if t, err := dec.Token(); err != nil || t != want {
-			return nil, bad.Because(err)
+// decodeTags reads {"tags":[…]}, and nothing else.
+func decodeTags(in *listBody) ([]string, error) {
+	var tags []string
+	total := 0
+	_, err := in.list(`{"tags":["…"]}`, []string{"tags"}, func(tag string) error {
+		if tag == "" {
+			return errBadRequest.With("a tag is empty")
 		}
-	}
-	var list []*string
-	if err := dec.Decode(&list); err != nil {
-		return nil, bad.Because(err)
-	}
-	if t, err := dec.Token(); err != nil || t != json.Delim('}') {
-		return nil, bad.Because(err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, errBadRequest.With("something follows the JSON object")
-	}
-	if len(list) == 0 {
-		return nil, errBadRequest.With("no tag is given; DELETE of the group drops all of it")
-	}
-	tags, total := make([]string, len(list)), 0
-	for i, t := range list {
-		if t == nil || *t == "" {
-			return nil, errBadRequest.With("a tag is null or empty")
+		if total += len(tag); len(tags) == maxTags || total > maxTagBytes {
+			return cache.ErrValueTooLarge.With(fmt.Sprintf("a purge has at most %d tags of %d bytes together", maxTags, maxTagBytes))
 		}
-		tags[i] = *t
-		total += len(*t)
+		tags = append(tags, tag)
+		return nil
+	})
+	if err == nil && len(tags) == 0 {
+		err = errBadRequest.With("no tag is given; DELETE of the group drops all of it")
 	}
-	if len(list) > maxTags || total > maxTagBytes {
-		return nil, cache.ErrValueTooLarge.With(fmt.Sprintf("a purge has at most %d tags of %d bytes together", maxTags, maxTagBytes))
-	}
-	return tags, nil
+	return tags, err
 }

@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -12,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"kring/cache"
 )
 
 // TestMalformed sends what no client should. Each is answered once, and the
@@ -183,6 +186,66 @@ func TestHalfClosed(t *testing.T) {
 	close(s.origin.release)
 	if body := s.do(t, "GET /metrics").body; !strings.Contains(body, `route="/v1/cache/:group/*key",status="499"} 1`) || !strings.Contains(body, `route="/v1/batch/:group",status="499"} 1`) {
 		t.Error("they are not counted as 499")
+	}
+}
+
+// slowElsewhere is a cluster whose other node takes its time for a write, and
+// gives it up when its caller does.
+type slowElsewhere struct{ begun, release chan struct{} }
+
+func (slowElsewhere) Acts(string) (uint64, bool) { return 0, false }
+
+func (e slowElsewhere) Forward(ctx context.Context, _ *cache.Request) (cache.Answer, error) {
+	e.begun <- struct{}{}
+	select {
+	case <-e.release:
+		return cache.Answer{Node: "kring-2", Created: true}, nil
+	case <-ctx.Done():
+		return cache.Answer{}, ctx.Err()
+	}
+}
+
+// TestASlowWriteOfAHalfClosedClient: a client that has said all it had to gets to
+// hear what became of its write, however long that takes.
+func TestASlowWriteOfAHalfClosedClient(t *testing.T) {
+	for _, c := range []struct {
+		line, body string
+		status     int
+	}{
+		{"PUT /v1/cache/kv/a", "x", 201},
+		{"DELETE /v1/cache/kv/a", "", 204},
+		{"POST /v1/batch/kv", `{"delete":["a"]}`, 200},
+	} {
+		t.Run(c.line, func(t *testing.T) {
+			far := slowElsewhere{begun: make(chan struct{}, 1), release: make(chan struct{})}
+			s := serve(t, func(c *setup) { c.cache.Router = far })
+			conn := s.dial(t)
+			defer closed(t, conn)
+			if _, err := io.WriteString(conn, request(c.line, nil, c.body)); err != nil {
+				t.Fatal(err)
+			}
+			<-far.begun
+			if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			// The server cancels its request's context when it sees the end; there is
+			// nothing to wait for by which a client could tell.
+			early := make(chan answer, 1)
+			br := bufio.NewReader(conn)
+			go func() {
+				method, _, _ := strings.Cut(c.line, " ")
+				early <- read(t, br, method)
+			}()
+			select {
+			case got := <-early:
+				t.Fatalf("it was answered %d before it was done: %s", got.StatusCode, got.body)
+			case <-time.After(100 * time.Millisecond):
+			}
+			close(far.release)
+			if got := <-early; got.StatusCode != c.status || c.status == 200 && !strings.Contains(got.body, `"status":204`) {
+				t.Errorf("%d %s, want %d", got.StatusCode, got.body, c.status)
+			}
+		})
 	}
 }
 

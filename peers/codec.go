@@ -27,6 +27,11 @@ type request struct {
 	remaining time.Duration // until the caller's deadline; 0: it has none
 	tags      []string      // of opPurgeTags, at least one
 	keys      []string      // of opGetMany, at least one
+
+	// into is where the entry of the answer goes, for which room bytes are
+	// charged already; nil: nothing is. It does not cross the link.
+	into *cache.Entry
+	room int
 }
 
 // Flags of a request. A delete's conditions are there only if it has any.

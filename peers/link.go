@@ -60,6 +60,7 @@ type call struct {
 	err     error
 	left    bool // nobody waits; guarded by link.mu
 	partial assembly
+	charged bool // the answer's value has its room; see Room
 }
 
 func (c *call) requestID() uint64 { return c.id }
@@ -130,6 +131,7 @@ func (l *link) wait(ctx context.Context, c *call) (reply, error) {
 		l.w.order(frameCancel, c.id) // behind the call, and before it is made elsewhere
 		return reply{}, c.err        // the reader may be writing to c.reply
 	}
+	l.keepCharged(ctx, c)
 	return c.reply, nil
 }
 
@@ -204,11 +206,12 @@ func (l *link) silent() {
 	}
 }
 
-// find returns the call with an id, or nil.
-func (l *link) find(id uint64) *call {
+// find returns the call with an id, or nil, and whether somebody waits for it.
+func (l *link) find(id uint64) (c *call, waits bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.calls[id]
+	c = l.calls[id]
+	return c, c != nil && !c.left
 }
 
 // finish takes a call off the link and says whether somebody waits for it.

@@ -55,6 +55,8 @@ type Options struct {
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
 	// MaxFrameValue is the largest value that crosses a link, in bytes; 0 is 8 MiB.
 	MaxFrameValue int64
+	// Room bounds the large values that arrive here; nil: nothing does.
+	Room Room
 	// Log may be nil.
 	Log *slog.Logger
 }
@@ -69,6 +71,7 @@ type Peers struct {
 	secret      string
 	ring        string // ringParameters
 	maxValue    int
+	room        Room
 	epoch       time.Time // clock counts from here
 	others      map[string]*peer
 	ordered     []*peer // by id
@@ -118,10 +121,13 @@ func New(o Options) (*Peers, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Room == nil {
+		o.Room = boundless{}
+	}
 	p := &Peers{
 		log: o.Log, dial: o.Dial, self: o.Self.ID, incarnation: o.Self.Incarnation,
 		cluster: o.Config.Name, secret: o.Config.Secret, ring: ringParameters(o.Config),
-		maxValue: 8 << 20, epoch: time.Now(), others: map[string]*peer{},
+		maxValue: 8 << 20, room: o.Room, epoch: time.Now(), others: map[string]*peer{},
 		changed: make(chan struct{}), ended: map[string]endedLinks{}, noticed: map[notice]*noticed{},
 	}
 	if o.MaxFrameValue > 0 {

@@ -20,6 +20,7 @@ func (l *link) run() error {
 		if !c.left {
 			l.leaveLocked(c, errLinkClosed)
 		}
+		l.abandonValue(c)
 		delete(l.calls, id)
 		<-l.slots
 	}
@@ -56,7 +57,7 @@ func (l *link) read() error {
 }
 
 func (l *link) answered(id uint64, b []byte) error {
-	c := l.find(id)
+	c, waits := l.find(id)
 	if c == nil || c.partial.total != 0 {
 		return errBadFrame
 	}
@@ -70,6 +71,9 @@ func (l *link) answered(id uint64, b []byte) error {
 	c.reply = r
 	if total > chunkLen {
 		c.partial.total = total
+		if waits {
+			l.charge(c, total)
+		}
 		return nil
 	}
 	l.final(c)
@@ -77,11 +81,16 @@ func (l *link) answered(id uint64, b []byte) error {
 }
 
 func (l *link) chunk(h header) error {
-	c := l.find(h.id)
+	c, waits := l.find(h.id)
 	if c == nil || c.partial.total == 0 {
 		return errBadFrame
 	}
-	if err := c.partial.read(l.reader.r, h.body); err != nil {
+	take := c.partial.read
+	if !waits {
+		l.abandonValue(c)
+		take = c.partial.skip
+	}
+	if err := take(l.reader.r, h.body); err != nil {
 		return err
 	}
 	if c.partial.missing() == 0 {
@@ -100,6 +109,7 @@ func (l *link) final(c *call) {
 	if waits {
 		close(c.done)
 	} else {
+		l.abandonValue(c)
 		l.pe.p.abandoned.Add(-int64(counted))
 	}
 }
