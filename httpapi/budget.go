@@ -225,13 +225,19 @@ func (s *share) hold(ctx context.Context, entries []*cache.Entry) error {
 		}
 		return nil
 	}
-	return s.holdLater(ctx, entries, need)
+	return s.holdLater(ctx, entries)
 }
 
-func (s *share) holdLater(ctx context.Context, entries []*cache.Entry, need int64) error {
+// holdLater waits for room for all entries: those that another request holds may
+// be let go of meanwhile. What turns out not to be needed is given back.
+func (s *share) holdLater(ctx context.Context, entries []*cache.Entry) error {
 	b := s.budget
 	absent := make([]weak.Pointer[cache.Entry], len(entries))
+	need := int64(0)
 	for i, e := range entries {
+		if !slices.Contains(absent[:i], weak.Make(e)) {
+			need += int64(len(e.Value))
+		}
 		absent[i] = weak.Make(e)
 		entries[i] = nil
 	}
