@@ -42,7 +42,7 @@ type budget struct {
 	mu      sync.Mutex
 	used    int64
 	shares  map[*share]struct{}
-	entries map[*cache.Entry]*charge
+	entries map[*cache.Entry]charge
 	queue   list.List // of *waiter
 
 	moving sync.Mutex // see body.move
@@ -59,7 +59,8 @@ type share struct {
 	conn   *connection // nil: there is nobody to turn away
 	flat   int64       // bytes besides the entries
 	held   []*cache.Entry
-	ended  bool // its client was turned away
+	first  [1]*cache.Entry // where held begins: most answers have one
+	ended  bool            // its client was turned away
 }
 
 // charge is what an entry takes, once for all that hold it.
@@ -76,6 +77,16 @@ type waiter struct {
 }
 
 func (b *budget) share(conn *connection) *share { return &share{budget: b, conn: conn} }
+
+// joinLocked charges an entry to one more, if it is charged already.
+func (b *budget) joinLocked(e *cache.Entry) bool {
+	c, ok := b.entries[e]
+	if ok {
+		c.refs++
+		b.entries[e] = c
+	}
+	return ok
+}
 
 func (b *budget) inUse() int64 {
 	b.mu.Lock()
@@ -197,24 +208,18 @@ func (s *share) hold(ctx context.Context, entries []*cache.Entry) error {
 	b.mu.Lock()
 	need := int64(0)
 	for _, e := range entries {
-		if c := b.entries[e]; c != nil {
-			c.refs++
-			continue
+		if !b.joinLocked(e) {
+			n := int64(len(e.Value))
+			b.entries[e] = charge{bytes: n, refs: 1}
+			need += n
 		}
-		c := &charge{bytes: int64(len(e.Value)), refs: 1}
-		b.entries[e] = c
-		need += c.bytes
 	}
 	ok := need == 0 || b.takeLocked(nil, need)
 	if ok {
 		s.keepLocked(entries)
 	} else {
 		for _, e := range entries {
-			if c := b.entries[e]; c.refs > 1 {
-				c.refs--
-			} else {
-				delete(b.entries, e)
-			}
+			b.leaveLocked(e)
 		}
 	}
 	pressed := b.used > b.max/2
@@ -251,15 +256,11 @@ func (s *share) holdLater(ctx context.Context, entries []*cache.Entry) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, e := range entries {
-		if e == nil {
-			continue
-		}
-		if c := b.entries[e]; c != nil { // another request was quicker
-			c.refs++
+		if e == nil || b.joinLocked(e) { // another request was quicker
 			continue
 		}
 		n := int64(len(e.Value))
-		b.entries[e] = &charge{bytes: n, refs: 1}
+		b.entries[e] = charge{bytes: n, refs: 1}
 		need -= n
 	}
 	s.keepLocked(entries)
@@ -268,6 +269,9 @@ func (s *share) holdLater(ctx context.Context, entries []*cache.Entry) error {
 }
 
 func (s *share) keepLocked(entries []*cache.Entry) {
+	if s.held == nil {
+		s.held = s.first[:0]
+	}
 	for _, e := range entries {
 		if e != nil {
 			s.held = append(s.held, e)
@@ -290,14 +294,25 @@ func (s *share) drop(e *cache.Entry) {
 }
 
 func (b *budget) dropLocked(e *cache.Entry) {
-	c := b.entries[e]
-	if c == nil {
-		return
+	if n := b.leaveLocked(e); n > 0 {
+		b.giveLocked(n)
 	}
-	if c.refs--; c.refs == 0 {
+}
+
+// leaveLocked takes one back that an entry is charged to. It returns the bytes
+// that nobody is charged for any more.
+func (b *budget) leaveLocked(e *cache.Entry) int64 {
+	c, ok := b.entries[e]
+	switch {
+	case !ok:
+	case c.refs > 1:
+		c.refs--
+		b.entries[e] = c
+	default:
 		delete(b.entries, e)
-		b.giveLocked(c.bytes)
+		return c.bytes
 	}
+	return 0
 }
 
 // release gives back all that s has. It may be called twice.
@@ -310,7 +325,8 @@ func (s *share) release() {
 		b.dropLocked(e)
 	}
 	n := s.flat
-	s.held, s.flat = nil, 0
+	clear(s.held)
+	s.held, s.flat = s.held[:0], 0
 	b.giveLocked(n)
 }
 
@@ -319,7 +335,7 @@ func (s *share) release() {
 func (s *share) weightLocked() int64 {
 	n := s.flat
 	for _, e := range s.held {
-		if c := s.budget.entries[e]; c != nil {
+		if c, ok := s.budget.entries[e]; ok {
 			n += c.bytes / c.refs
 		}
 	}

@@ -21,7 +21,7 @@ func testBudget(most int64, quiet quietness) (*budget, *[]*connection) {
 		max: most, why: "full", quietAfter: time.Second,
 		quiet:    func(c *connection, _ time.Time) time.Duration { return quiet[c] },
 		turnAway: func(c *connection) { *ended = append(*ended, c) },
-		shares:   make(map[*share]struct{}), entries: make(map[*cache.Entry]*charge),
+		shares:   make(map[*share]struct{}), entries: make(map[*cache.Entry]charge),
 	}, ended
 }
 

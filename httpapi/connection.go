@@ -47,16 +47,18 @@ type connection struct {
 	// turnedAway says that the client may not have been heard out.
 	turnedAway atomic.Bool
 
-	// reading and writing are when the node began to wait for bytes of a body,
-	// and for the client to take a piece of a watched answer, on the clock of
-	// since; 0: it does not wait.
-	reading, writing atomic.Int64
+	// reading is when the node began to wait for bytes of a body, on the clock
+	// of since; 0: it does not wait.
+	reading atomic.Int64
+	// pieces counts the beginnings and the ends of writes of a watched answer:
+	// it is odd while the client is waited for.
+	pieces atomic.Uint64
 	// taken is what was seen when somebody last looked at the write under way.
 	taken struct {
-		mu      sync.Mutex // guards the rest
-		writing int64
-		bytes   uint64
-		at      time.Duration // when bytes last rose
+		mu     sync.Mutex // guards the rest
+		pieces uint64
+		bytes  uint64
+		at     time.Time // when either had last risen
 	}
 }
 
@@ -66,27 +68,21 @@ var start = time.Now()
 // since is the time on a monotonic clock, and never 0.
 func since(t time.Time) time.Duration { return t.Sub(start) + 1 }
 
-// stalled is how long the client has taken nothing of the answer that is being
-// written to it; 0 if none is, or if it was not looked at before.
+// stalled is how long the client has been seen to take nothing of the answer
+// that is being written to it.
 func (c *connection) stalled(now time.Time) time.Duration {
-	writing := c.writing.Load()
-	if writing == 0 {
+	pieces := c.pieces.Load()
+	if pieces%2 == 0 {
 		return 0
 	}
-	bytes, known := acknowledged(c.Conn)
+	bytes, _ := acknowledged(c.Conn)
 	t := &c.taken
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	switch {
-	case t.writing != writing && known:
-		t.at = since(now)
-	case t.writing != writing:
-		t.at = time.Duration(writing)
-	case bytes != t.bytes:
-		t.at = since(now)
+	if pieces != t.pieces || bytes != t.bytes {
+		t.pieces, t.bytes, t.at = pieces, bytes, now
 	}
-	t.writing, t.bytes = writing, bytes
-	return since(now) - t.at
+	return now.Sub(t.at)
 }
 
 // silent is how long the client has sent nothing of the body that is awaited.
@@ -222,11 +218,11 @@ func (c *connection) Write(p []byte) (int, error) {
 
 // writeWatched writes in pieces, so that each is seen to be taken.
 func (c *connection) writeWatched(p []byte) (n int, err error) {
-	defer c.writing.Store(0)
 	for err == nil && n < len(p) {
-		c.writing.Store(int64(since(time.Now())))
 		var m int
+		c.pieces.Add(1)
 		m, err = c.Conn.Write(p[n:min(len(p), n+writePiece)])
+		c.pieces.Add(1)
 		n += m
 	}
 	return n, err

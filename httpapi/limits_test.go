@@ -145,9 +145,13 @@ func TestIdleConnectionsKeepNobodyOut(t *testing.T) {
 			if got := read(t, bufio.NewReader(busy), "GET"); got.StatusCode != 200 {
 				t.Errorf("the busy one: %d", got.StatusCode)
 			}
-			metrics := s.do(t, "GET /metrics").body
-			if !strings.Contains(metrics, "kring_http_connections_displaced_total 3") || !strings.Contains(metrics, "kring_http_connections_refused_total 0\n") {
-				t.Error("connections were not counted as displaced")
+			// 41 came before the new client, and 8 may be open. Its own may not be
+			// seen to be closed when the metrics are asked for.
+			if n := s.metric(t, "kring_http_connections_displaced_total"); n < 34 || n > 35 {
+				t.Errorf("%v connections were displaced, want 34 or 35", n)
+			}
+			if n := s.metric(t, "kring_http_connections_refused_total"); n != 0 {
+				t.Errorf("%v connections were refused", n)
 			}
 		})
 	}
@@ -563,7 +567,7 @@ func TestClientGone(t *testing.T) {
 	eventually(t, "the load runs", func() bool { return s.origin.loads.Load() == 1 })
 	closed(t, conn)
 	eventually(t, "it is counted as gone", func() bool {
-		return strings.Contains(s.do(t, "GET /metrics").body, `kring_http_requests_total{method="GET",route="/v1/cache/:group/*key",status="499"} 1`)
+		return s.metric(t, `kring_http_requests_total{method="GET",route="/v1/cache/:group/*key",status="499"}`) == 1
 	})
 	close(s.origin.release)
 	if got := s.do(t, "GET /v1/cache/docs/slow%20a"); got.StatusCode != 200 {

@@ -35,7 +35,7 @@ func NewResponses(bytes int64) *Responses {
 	return &Responses{budget{
 		max: bytes, why: "too much is on its way to clients that read slowly",
 		quiet: (*connection).stalled, quietAfter: stalledAfter, turnAway: (*connection).cut,
-		shares: make(map[*share]struct{}), entries: make(map[*cache.Entry]*charge),
+		shares: make(map[*share]struct{}), entries: make(map[*cache.Entry]charge),
 	}}
 }
 
@@ -47,7 +47,7 @@ func (r *Responses) Take(e *cache.Entry, bytes int) bool {
 	if !r.takeLocked(nil, int64(bytes)) {
 		return false
 	}
-	r.entries[e] = &charge{bytes: int64(bytes), refs: 1}
+	r.entries[e] = charge{bytes: int64(bytes), refs: 1}
 	return true
 }
 
@@ -58,7 +58,7 @@ func (r *Responses) Wait(ctx context.Context, e *cache.Entry, bytes int) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.entries[e] = &charge{bytes: int64(bytes), refs: 1}
+	r.entries[e] = charge{bytes: int64(bytes), refs: 1}
 	return nil
 }
 

@@ -184,8 +184,11 @@ func TestHalfClosed(t *testing.T) {
 		closed(t, conn)
 	}
 	close(s.origin.release)
-	if body := s.do(t, "GET /metrics").body; !strings.Contains(body, `route="/v1/cache/:group/*key",status="499"} 1`) || !strings.Contains(body, `route="/v1/batch/:group",status="499"} 1`) {
-		t.Error("they are not counted as 499")
+	for _, c := range []struct{ method, route string }{{"GET", "/v1/cache/:group/*key"}, {"POST", "/v1/batch/:group"}} {
+		counter := `kring_http_requests_total{method="` + c.method + `",route="` + c.route + `",status="499"}`
+		if n := s.metric(t, counter); n != 1 {
+			t.Errorf("%s is %v, want 1", counter, n)
+		}
 	}
 }
 
@@ -228,22 +231,33 @@ func TestASlowWriteOfAHalfClosedClient(t *testing.T) {
 			if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
 				t.Fatal(err)
 			}
-			// The server cancels its request's context when it sees the end; there is
-			// nothing to wait for by which a client could tell.
-			early := make(chan answer, 1)
-			br := bufio.NewReader(conn)
+			type outcome struct {
+				status int
+				body   []byte
+				err    error
+			}
+			answered := make(chan outcome, 1) // in any case: the connection has a deadline
 			go func() {
 				method, _, _ := strings.Cut(c.line, " ")
-				early <- read(t, br, method)
+				res, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: method})
+				if err != nil {
+					answered <- outcome{err: err}
+					return
+				}
+				defer res.Body.Close()
+				body, err := io.ReadAll(res.Body)
+				answered <- outcome{res.StatusCode, body, err}
 			}()
+			// There is no sign by which a client could tell that the server has seen
+			// the end. If it gives the write up, it does so at once.
 			select {
-			case got := <-early:
-				t.Fatalf("it was answered %d before it was done: %s", got.StatusCode, got.body)
+			case got := <-answered:
+				t.Fatalf("the write was given up before it was done: %+v", got)
 			case <-time.After(100 * time.Millisecond):
 			}
 			close(far.release)
-			if got := <-early; got.StatusCode != c.status || c.status == 200 && !strings.Contains(got.body, `"status":204`) {
-				t.Errorf("%d %s, want %d", got.StatusCode, got.body, c.status)
+			if got := <-answered; got.err != nil || got.status != c.status || c.status == 200 && !strings.Contains(string(got.body), `"status":204`) {
+				t.Errorf("%d %s %v, want %d", got.status, got.body, got.err, c.status)
 			}
 		})
 	}
