@@ -17,8 +17,8 @@ const (
 	manyAtFirst = 4
 	smallValue  = 64 << 10
 	slowValue   = 2 * time.Second
-	// manyBytes is how much may come of what was waited for in one call; those
-	// under way come on top.
+	// manyBytes is how much may come of what is stored here, and of what was
+	// waited for, in one call; those under way come on top.
 	manyBytes = 2 << 20
 )
 
@@ -44,6 +44,7 @@ func (c *Cache) GetMany(ctx context.Context, group string, keys []string, result
 		return results
 	}
 	var missing []int // of keys, the indices
+	stored := 0       // bytes that hits came to
 	elsewhere := make([]int, 0, len(keys))
 	for i, key := range keys {
 		if results[i].Answered() {
@@ -57,8 +58,12 @@ func (c *Cache) GetMany(ctx context.Context, group string, keys []string, result
 		a, ok := c.hit(g, Key{Group: g.Name, Key: key}, term, false)
 		if !ok {
 			missing = append(missing, i)
+			continue
 		}
 		results[i].Answer = a
+		if stored += len(a.Entry.Value); stored >= manyBytes {
+			break // what is evicted while it waits to be written is memory of nobody's
+		}
 	}
 	missing = append(missing, c.gather(ctx, g, keys, elsewhere, results)...)
 

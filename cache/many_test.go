@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -169,6 +170,42 @@ func TestGetManyHoldsFewLargeValues(t *testing.T) {
 		}
 		if s := f.Stats(); s.Gets != 40 || s.Peer != 40 || r.forwards != 40 || most.Load() > 4 {
 			t.Errorf("%d forwards, %d at once; %+v", r.forwards, most.Load(), s)
+		}
+	})
+}
+
+// Large values that are stored are handed out a few at a time, too: the cache may
+// evict what its caller holds.
+func TestGetManyHandsOutFewLargeStoredValues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const size = 1 << 20
+		f := setup(t)
+		keys := make([]string, 40)
+		for i := range keys {
+			keys[i] = strconv.Itoa(i)
+			f.put(kv(keys[i]), strings.Repeat("x", size))
+		}
+		results := make([]cache.Result, len(keys))
+		calls := 0
+		for done := 0; done < len(keys); calls++ {
+			f.GetMany(t.Context(), "kv", keys[done:], results[done:])
+			began := done
+			for ; done < len(keys) && results[done].Answered(); done++ {
+				if len(results[done].Entry.Value) != size {
+					t.Errorf("key %s has %d bytes", keys[done], len(results[done].Entry.Value))
+				}
+			}
+			if n := done - began; n < 1 || n > 2 {
+				t.Fatalf("%d values of 1 MiB at once", n)
+			}
+			for _, r := range results[done:] {
+				if r.Answered() {
+					t.Fatal("one further on is answered already")
+				}
+			}
+		}
+		if s := f.Stats(); s.Gets != 40 || s.Hits != 40 || calls != 20 {
+			t.Errorf("%d gets, %d hits, %d calls", s.Gets, s.Hits, calls)
 		}
 	})
 }

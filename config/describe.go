@@ -57,6 +57,7 @@ var about = map[string]string{
 	"limits.max_waiters":             "requests that wait for a load; more get a 503",
 	"limits.max_waiters_per_key":     "those of one key",
 	"limits.batch_keys":              "keys in one batch; more get a 413",
+	"limits.response_bytes":          "memory of values and answers that wait for their readers: a size, or a share of cache.max_bytes (then at least 64MiB)",
 	"limits.rate_per_token":          "requests a second of one token; 0 is no limit",
 	"handoff.rate":                   "not in this version: bytes a second of moved entries",
 	"handoff.drain_timeout":          "longest time from SIGTERM to exit",

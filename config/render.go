@@ -24,6 +24,11 @@ func (f *field) render(v reflect.Value) string {
 		return renderSize(v.Int())
 	case kindShare:
 		return renderShare(v.Float())
+	case kindSizeOrShare:
+		if v.Float() > 1 {
+			return renderSize(int64(v.Float()))
+		}
+		return renderShare(v.Float())
 	case kindDuration:
 		return renderDuration(time.Duration(v.Int()))
 	case kindTexts, kindInts:

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"kring/httpapi"
 	"kring/node"
 )
 
@@ -14,21 +15,22 @@ import (
 type kind uint8
 
 const (
-	kindText     kind = iota // a string
-	kindBool                 // true or false
-	kindInt                  // a whole number
-	kindRate                 // a number, per second
-	kindSize                 // bytes: 256MiB, 64KiB, 1000
-	kindShare                // a fraction of 1: 12% or 0.12
-	kindDuration             // 250ms, 30s, 24h
-	kindTexts                // a list of strings
-	kindInts                 // a list of whole numbers
-	kindSection              // a group of named settings
-	kindItems                // a list of sections
+	kindText        kind = iota // a string
+	kindBool                    // true or false
+	kindInt                     // a whole number
+	kindRate                    // a number, per second
+	kindSize                    // bytes: 256MiB, 64KiB, 1000
+	kindShare                   // a fraction of 1: 12% or 0.12
+	kindSizeOrShare             // 64MiB, or 25%
+	kindDuration                // 250ms, 30s, 24h
+	kindTexts                   // a list of strings
+	kindInts                    // a list of whole numbers
+	kindSection                 // a group of named settings
+	kindItems                   // a list of sections
 )
 
 func (k kind) String() string {
-	return [...]string{"text", "true|false", "number", "rate", "size", "share", "duration", "list", "list", "section", "YAML"}[k]
+	return [...]string{"text", "true|false", "number", "rate", "size", "share", "size|share", "duration", "list", "list", "section", "YAML"}[k]
 }
 
 // rates are the floating-point settings that are numbers per second; all
@@ -71,6 +73,8 @@ func describe(t reflect.Type, path string) []*field {
 			f.kind = kindInt
 		case elem.Kind() == reflect.Int64:
 			f.kind = kindSize
+		case elem == reflect.TypeFor[httpapi.SizeOrShare]():
+			f.kind = kindSizeOrShare
 		case elem.Kind() == reflect.Float64 && slices.Contains(rates, name):
 			f.kind = kindRate
 		case elem.Kind() == reflect.Float64:

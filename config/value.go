@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"kring/httpapi"
 )
 
 // parse turns what a file, variable or flag says into the type that the
@@ -28,6 +30,8 @@ func (k kind) parse(raw any) (any, error) {
 		return parseSize(raw)
 	case kindShare:
 		return parseShare(raw)
+	case kindSizeOrShare:
+		return parseSizeOrShare(raw)
 	case kindDuration:
 		return parseDuration(raw)
 	case kindTexts:
@@ -125,6 +129,24 @@ func parseShare(raw any) (float64, error) {
 		n /= 100
 	}
 	return n, nil
+}
+
+// parseSizeOrShare takes a percentage or a number below 1 for a share, and all
+// else for a size.
+func parseSizeOrShare(raw any) (httpapi.SizeOrShare, error) {
+	text, _ := raw.(string)
+	percent := strings.HasSuffix(strings.TrimSpace(text), "%")
+	if share, err := parseShare(raw); err == nil && (percent || share > 0 && share < 1) {
+		if share > 1 {
+			return 0, fmt.Errorf("%s is more than 100%%", show(raw))
+		}
+		return httpapi.SizeOrShare(share), nil
+	}
+	size, err := parseSize(raw)
+	if err != nil || size == 1 { // which would read as all of it
+		return 0, fmt.Errorf("%s is neither a size nor a share (try 64MiB or 25%%)", show(raw))
+	}
+	return httpapi.SizeOrShare(size), nil
 }
 
 func parseDuration(raw any) (time.Duration, error) {

@@ -30,6 +30,9 @@ type Options struct {
 	// of a request is read at all. 0: the cache's defaults.
 	MaxValueBytes int64
 	MaxKeyBytes   int
+	// Responses is the node's budget for answers on their way to readers; nil:
+	// one of the size for a cache of the default size.
+	Responses *Responses
 	// Draining says that the node is about to stop; nil: never.
 	Draining func() bool
 	Log      *slog.Logger // nil: discarded
@@ -53,14 +56,17 @@ type API struct {
 	draining func() bool
 	log      *slog.Logger
 
-	engine   *gin.Engine
-	cross    *http.CrossOriginProtection
-	metrics  *metrics
-	statuses *statuses
-	ids      *requestIDs
-	bodies   *budget
-	conns    *connections
-	inFlight atomic.Int64
+	engine    *gin.Engine
+	cross     *http.CrossOriginProtection
+	metrics   *metrics
+	statuses  *statuses
+	ids       *requestIDs
+	values    *budget // bodies of PUTs
+	lists     *budget // bodies of batches and purges: their clients may not even write
+	responses *Responses
+	reports   *Responses // answers to operators
+	conns     *connections
+	inFlight  atomic.Int64
 
 	nodeValue []string // of the headers Kring-Node and Kring-Owner; shared
 	ages      numbered
@@ -108,7 +114,12 @@ func New(o Options) (*API, error) {
 		nodeValue: []string{o.Node}, maxAges: numbered{prefix: "max-age="},
 	}
 	a.conns = newConnections(o.Limits.MaxConnections, o.Limits.ConnectionsPerAddress, a.headerLimit()+headSlop, a.explainUnread)
-	a.bodies = newBudget(max(minBodyBudget, 4*a.maxValue, 4*a.maxBatch))
+	a.values = newBodies(max(minValueBodies, 4*a.maxValue))
+	a.lists = newBodies(max(minListBodies, 2*a.maxBatch))
+	a.reports = NewResponses(reportBytes)
+	if a.responses = o.Responses; a.responses == nil {
+		a.responses = NewResponses(o.Limits.Responses(defaults.MaxBytes))
+	}
 	for _, p := range o.Pools {
 		name := p.Status().Name
 		if a.pools[name] != nil {

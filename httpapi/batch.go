@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/gin-gonic/gin"
 
@@ -20,10 +22,12 @@ const (
 	batchChunk = 128
 	// deleteWorkers is how many deletes of a batch run at once.
 	deleteWorkers = 16
-	// flushBytes is how much of a batch's answer is gathered for one write.
-	flushBytes = 64 << 10
-	// maxKeptBatch is the largest buffer that is kept for another batch.
-	maxKeptBatch = 4 * flushBytes
+	// batchBuffer is the memory in which a batch's answer is encoded, in bytes,
+	// flushBytes how much of it is gathered for one write, and batchPiece how
+	// much of a value is encoded at a time: JSON makes six bytes of one.
+	batchBuffer = 64 << 10
+	flushBytes  = 32 << 10
+	batchPiece  = 3 << 10 // whole groups of base64
 )
 
 // maxBatchBody bounds a batch's body: each byte of a key may be escaped as
@@ -36,16 +40,16 @@ func (a *API) batch(c *gin.Context, key cache.Key) error {
 	if err := a.cache.CheckKey(cache.Key{Group: key.Group, Key: "-"}); errors.Is(err, cache.ErrUnknownGroup) {
 		return err
 	}
-	body, err := a.readBody(r, a.maxBatch)
+	in, err := a.readList(r, a.maxBatch)
 	if err != nil {
 		return err
 	}
-	defer body.release()
+	defer in.release()
 	var req batchRequest
 	if mediaType(r.Header.Get("Content-Type")) == batchMediaType {
-		req, err = decodeBinaryBatch(body.bytes, a.limits.BatchKeys)
+		req, err = decodeBinaryBatch(in, a.limits.BatchKeys)
 	} else {
-		req, err = decodeJSONBatch(body.bytes, a.limits.BatchKeys)
+		req, err = decodeJSONBatch(in, a.limits.BatchKeys)
 	}
 	if err != nil {
 		return err
@@ -78,14 +82,10 @@ func (a *API) answerBatch(ctx context.Context, c *gin.Context, group string, req
 	h["Kring-Node"] = a.nodeValue
 	h["X-Content-Type-Options"] = nosniff
 	h.Set("Cache-Control", "no-store")
-	buffer := batchBuffers.Get().(*[]byte)
-	out := enc.begin((*buffer)[:0], len(req.keys))
-	defer func() {
-		if cap(out) <= maxKeptBatch {
-			*buffer = out
-			batchBuffers.Put(buffer)
-		}
-	}()
+	room := a.responses.answering(c)
+	defer room.release()
+	out := &batchOut{w: c.Writer, start: func(out *batchOut) { enc.begin(out, len(req.keys)) }}
+	defer out.close()
 	ctx = context.WithValue(ctx, cache.RequestIDKey{}, a.requestID(c))
 	// What gets may still take: a client that reads slowly does not use it up.
 	left := a.limits.RequestTimeout
@@ -96,43 +96,183 @@ func (a *API) answerBatch(ctx context.Context, c *gin.Context, group string, req
 			results = a.deleteMany(ctx, group, keys)
 		}
 		for done := 0; done < len(keys); {
-			if !req.del {
-				began := time.Now()
-				limited, cancel := context.WithTimeout(ctx, left)
-				a.cache.GetMany(limited, group, keys[done:], results[done:])
-				cancel()
-				left -= time.Since(began)
-				if err := c.Request.Context().Err(); err != nil {
-					return errClientGone.Because(err)
-				}
+			n, err := a.answerSome(ctx, c, room, &left, group, req.del, keys[done:], results[done:], enc, out)
+			if err != nil {
+				return err
 			}
-			now := time.Now()
-			for ; done < len(keys) && (req.del || results[done].Answered()); done++ {
-				b := newBatchEntry(keys[done], req.del, &results[done], now)
-				if b.code == cache.ErrInternal.Code {
-					a.logInternal(c, results[done].Err)
-				}
-				results[done] = cache.Result{} // what is written need not be kept
-				out = enc.entry(out, b)
-				if len(out) >= flushBytes {
-					if _, err := c.Writer.Write(out); err != nil {
-						return fmt.Errorf("write a batch's answer: %w", context.Canceled)
-					}
-					out = out[:0]
-				}
+			done += n
+		}
+	}
+	out.begin() // if there is no key
+	enc.end(out)
+	if !c.Writer.Written() {
+		h["Content-Length"] = []string{strconv.Itoa(len(out.buf))}
+	}
+	out.flush()
+	return out.failure()
+}
+
+// answerSome gets as many of keys, from the first, as may be in memory at once,
+// and encodes them. It returns how many.
+func (a *API) answerSome(
+	ctx context.Context, c *gin.Context, room answering, left *time.Duration,
+	group string, del bool, keys []string, results []cache.Result, enc batchEncoder, out *batchOut,
+) (n int, err error) {
+	if !del {
+		began := time.Now()
+		limited, cancel := context.WithTimeout(ctx, *left)
+		defer cancel() // after the last write: what came from other nodes is charged until then
+		a.cache.GetMany(limited, group, keys, results)
+		*left -= time.Since(began)
+		if err := c.Request.Context().Err(); err != nil {
+			return 0, errClientGone.Because(err)
+		}
+	}
+	for n < len(results) && (del || results[n].Answered()) {
+		n++
+	}
+	if err := a.chargeBatch(ctx, c, room, results[:n]); err != nil {
+		return 0, err
+	}
+	out.begin()
+	now := time.Now()
+	for i := range results[:n] {
+		b := newBatchEntry(keys[i], del, &results[i], now)
+		if b.code == cache.ErrInternal.Code {
+			a.logInternal(c, results[i].Err)
+		}
+		results[i] = cache.Result{} // what is written need not be kept
+		enc.entry(out, b)
+		if b.entry != nil && len(b.entry.Value) > uncounted {
+			room.drop(b.entry)
+		}
+		out.flushFull()
+		if err := out.failure(); err != nil {
+			return 0, err
+		}
+	}
+	return n, nil
+}
+
+// chargeBatch charges the values of results, and with the first of them the
+// buffer. Without room for them before anything is written, the batch is
+// refused; later, the keys whose values are large are.
+func (a *API) chargeBatch(ctx context.Context, c *gin.Context, room answering, results []cache.Result) error {
+	small := int64(batchBuffer)
+	var at []int
+	for i := range results {
+		switch e := results[i].Entry; {
+		case e == nil:
+		case len(e.Value) > uncounted:
+			at = append(at, i)
+		default:
+			small += int64(len(e.Value))
+		}
+	}
+	err := error(nil)
+	if more := small - room.flat; more > 0 {
+		err = room.take(ctx, more)
+	}
+	if len(at) > 0 && err == nil {
+		large := make([]*cache.Entry, len(at))
+		for n, i := range at {
+			large[n], results[i].Entry = results[i].Entry, nil
+		}
+		err = room.hold(ctx, large)
+		for n, i := range at {
+			if results[i].Entry = large[n]; large[n] == nil && err == nil {
+				results[i].Err = cache.ErrOverloaded
 			}
 		}
 	}
-	out = enc.end(out)
-	if !c.Writer.Written() {
-		h["Content-Length"] = []string{strconv.Itoa(len(out))}
+	if err != nil && c.Writer.Written() {
+		for _, i := range at {
+			results[i] = cache.Result{Err: cache.ErrOverloaded}
+		}
+		return nil
 	}
-	a.write(c, out)
+	return err
+}
+
+// batchBuffers are what answers of batches are encoded in.
+var batchBuffers = sync.Pool{New: func() any { return new([batchBuffer]byte) }}
+
+// batchOut gathers a batch's answer, and writes what has been gathered whenever
+// it is enough.
+type batchOut struct {
+	w      io.Writer
+	start  func(*batchOut) // writes what comes first
+	memory *[batchBuffer]byte
+	buf    []byte // in memory
+	err    error
+}
+
+// begin gets the memory, and starts the answer; the second time it does
+// nothing. Until there is something to encode, there is no use for it.
+func (o *batchOut) begin() {
+	if o.memory == nil {
+		o.memory = batchBuffers.Get().(*[batchBuffer]byte)
+		o.buf = o.memory[:0]
+		o.start(o)
+	}
+}
+
+func (o *batchOut) close() {
+	if o.memory != nil {
+		batchBuffers.Put(o.memory)
+	}
+}
+
+func (o *batchOut) flush() {
+	if o.err == nil {
+		_, o.err = o.w.Write(o.buf)
+	}
+	o.buf = o.buf[:0]
+}
+
+func (o *batchOut) flushFull() {
+	if len(o.buf) >= flushBytes {
+		o.flush()
+	}
+}
+
+// failure is the error of the first write that failed. It means that the client
+// is gone.
+func (o *batchOut) failure() error {
+	if o.err != nil {
+		return fmt.Errorf("write a batch's answer: %w", context.Canceled)
+	}
 	return nil
 }
 
-// batchBuffers are what answers of batches are gathered in.
-var batchBuffers = sync.Pool{New: func() any { return new([]byte) }}
+// text appends what is short.
+func (o *batchOut) text(s string) { o.buf = append(o.buf, s...) }
+
+// writePieces encodes s piece by piece.
+func writePieces[T string | []byte](o *batchOut, s T, encode func(out []byte, piece T) []byte) {
+	for len(s) > batchPiece {
+		o.buf = encode(o.buf, s[:batchPiece])
+		s = s[batchPiece:]
+		o.flushFull()
+	}
+	o.buf = encode(o.buf, s)
+	o.flushFull()
+}
+
+// writeCharacters is writePieces with no piece that ends within a character.
+func writeCharacters[T string | []byte](o *batchOut, s T, encode func(out []byte, piece T) []byte) {
+	for len(s) > batchPiece {
+		n := batchPiece
+		for n > batchPiece-utf8.UTFMax && !utf8.RuneStart(s[n]) {
+			n--
+		}
+		o.buf = encode(o.buf, s[:n])
+		s = s[n:]
+		o.flushFull()
+	}
+	o.buf = encode(o.buf, s)
+	o.flushFull()
+}
 
 // deleteMany deletes keys, a few at a time, and waits for all.
 func (a *API) deleteMany(ctx context.Context, group string, keys []string) []cache.Result {
@@ -195,38 +335,26 @@ func newBatchEntry(key string, del bool, res *cache.Result, now time.Time) batch
 	return b
 }
 
-// batchEncoder writes a batch's answer piece by piece: each appends to out.
+// batchEncoder writes a batch's answer piece by piece.
 type batchEncoder interface {
 	contentType() string
-	begin(out []byte, keys int) []byte
-	entry(out []byte, e batchEntry) []byte
-	end(out []byte) []byte
+	begin(out *batchOut, keys int)
+	entry(out *batchOut, e batchEntry)
+	end(out *batchOut)
 }
 
 // decodeJSONBatch reads {"keys":[…]} or {"delete":[…]}.
-func decodeJSONBatch(body []byte, maxKeys int) (batchRequest, error) {
-	if err := exactJSON(body); err != nil {
-		return batchRequest{}, err
-	}
-	name, list, err := onlyMember(body)
-	if err != nil {
-		return batchRequest{}, err
-	}
-	if list == nil {
-		return batchRequest{}, errBadRequest.With("one of keys and delete is wanted")
-	}
-	req := batchRequest{del: name == "delete"}
-	if len(list) > maxKeys {
-		return batchRequest{}, tooManyKeys(maxKeys)
-	}
-	req.keys = make([]string, len(list))
-	for i, key := range list {
-		if key == nil {
-			return batchRequest{}, errBadRequest.With("a key is null")
+func decodeJSONBatch(in *listBody, maxKeys int) (batchRequest, error) {
+	req := batchRequest{keys: []string{}}
+	name, err := in.list(`{"keys":[…]} or {"delete":[…]}`, []string{"keys", "delete"}, func(key string) error {
+		if len(req.keys) == maxKeys {
+			return tooManyKeys(maxKeys)
 		}
-		req.keys[i] = *key
-	}
-	return req, nil
+		req.keys = append(req.keys, key)
+		return nil
+	})
+	req.del = name == "delete"
+	return req, err
 }
 
 func tooManyKeys(most int) error {

@@ -22,40 +22,38 @@ const (
 	batchDelete  = 2
 )
 
-func decodeBinaryBatch(body []byte, maxKeys int) (batchRequest, error) {
-	if len(body) < 6 || body[0] != batchVersion {
+func decodeBinaryBatch(in *listBody, maxKeys int) (batchRequest, error) {
+	var head [6]byte
+	if err := in.full(head[:], errBadRequest.With("the body is not a binary batch of version 1")); err != nil {
+		return batchRequest{}, err
+	}
+	if head[0] != batchVersion {
 		return batchRequest{}, errBadRequest.With("the body is not a binary batch of version 1")
 	}
 	var req batchRequest
-	switch body[1] {
+	switch head[1] {
 	case batchGet:
 	case batchDelete:
 		req.del = true
 	default:
 		return batchRequest{}, errBadRequest.With("the batch's operation is unknown")
 	}
-	count := binary.BigEndian.Uint32(body[2:])
+	count := binary.BigEndian.Uint32(head[2:])
 	if uint64(count) > uint64(maxKeys) {
 		return batchRequest{}, tooManyKeys(maxKeys)
 	}
-	rest := body[6:]
-	req.keys = make([]string, count)
-	for i := range req.keys {
-		if len(rest) < 4 {
-			return batchRequest{}, errShortBatch
+	req.keys = make([]string, 0, count)
+	for range count {
+		if err := in.full(head[:4], errShortBatch); err != nil {
+			return batchRequest{}, err
 		}
-		n := binary.BigEndian.Uint32(rest)
-		rest = rest[4:]
-		if uint64(n) > uint64(len(rest)) {
-			return batchRequest{}, errShortBatch
+		key, err := in.bytes(int64(binary.BigEndian.Uint32(head[:])), errShortBatch)
+		if err != nil {
+			return batchRequest{}, err
 		}
-		req.keys[i] = string(rest[:n])
-		rest = rest[n:]
+		req.keys = append(req.keys, key)
 	}
-	if len(rest) > 0 {
-		return batchRequest{}, errBadRequest.With("something follows the batch's keys")
-	}
-	return req, nil
+	return req, in.end("the batch's keys")
 }
 
 var errShortBatch = errBadRequest.With("the batch ends within a key")
@@ -65,21 +63,25 @@ type binaryBatch struct{}
 
 func (*binaryBatch) contentType() string { return batchMediaType }
 
-func (*binaryBatch) begin(out []byte, keys int) []byte {
-	return binary.BigEndian.AppendUint32(append(out, batchVersion), uint32(keys))
+func (*binaryBatch) begin(out *batchOut, keys int) {
+	out.buf = binary.BigEndian.AppendUint32(append(out.buf, batchVersion), uint32(keys))
 }
 
-func (*binaryBatch) entry(out []byte, b batchEntry) []byte {
-	out = binary.BigEndian.AppendUint16(out, uint16(b.status))
-	out = binary.BigEndian.AppendUint32(out, uint32(min(b.age, 1<<32-1)))
+func (*binaryBatch) entry(out *batchOut, b batchEntry) {
+	out.buf = binary.BigEndian.AppendUint16(out.buf, uint16(b.status))
+	out.buf = binary.BigEndian.AppendUint32(out.buf, uint32(min(b.age, 1<<32-1)))
 	e := b.entry
 	if e == nil {
 		e = &cache.Entry{}
 	}
 	for _, s := range [...]string{b.key, string(b.code), e.ContentType, e.ContentEncoding, e.ETag} {
-		out = append(binary.BigEndian.AppendUint32(out, uint32(len(s))), s...)
+		out.buf = binary.BigEndian.AppendUint32(out.buf, uint32(len(s)))
+		writePieces(out, s, appendPlain)
 	}
-	return append(binary.BigEndian.AppendUint32(out, uint32(len(e.Value))), e.Value...)
+	out.buf = binary.BigEndian.AppendUint32(out.buf, uint32(len(e.Value)))
+	writePieces(out, e.Value, appendPlain)
 }
 
-func (*binaryBatch) end(out []byte) []byte { return out }
+func appendPlain[T string | []byte](out []byte, piece T) []byte { return append(out, piece...) }
+
+func (*binaryBatch) end(*batchOut) {}

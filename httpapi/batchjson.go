@@ -1,10 +1,7 @@
 package httpapi
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"io"
+	"encoding/base64"
 	"strconv"
 	"unicode/utf8"
 )
@@ -13,73 +10,63 @@ import (
 // are written without package json.
 type jsonBatch struct{ some bool }
 
-func (j *jsonBatch) contentType() string               { return "application/json" }
-func (j *jsonBatch) begin(out []byte, keys int) []byte { return append(out, `{"entries":[`...) }
-func (j *jsonBatch) end(out []byte) []byte             { return append(out, "]}\n"...) }
+func (j *jsonBatch) contentType() string { return "application/json" }
 
-func (j *jsonBatch) entry(out []byte, e batchEntry) []byte {
+func (j *jsonBatch) begin(out *batchOut, keys int) { out.text(`{"entries":[`) }
+
+func (j *jsonBatch) end(out *batchOut) { out.text("]}\n") }
+
+func (j *jsonBatch) entry(out *batchOut, e batchEntry) {
 	if j.some {
-		out = append(out, ',')
+		out.text(",")
 	}
 	j.some = true
-	out = appendJSONString(append(out, `{"key":`...), e.key)
+	out.text(`{"key":`)
+	writeString(out, e.key)
 	if !utf8.ValidString(e.key) { // key cannot tell it
-		out = appendBase64(append(out, `,"key_base64":`...), []byte(e.key))
+		out.text(`,"key_base64":`)
+		writeBase64(out, e.key)
 	}
-	out = strconv.AppendInt(append(out, `,"status":`...), int64(e.status), 10)
-	text := func(name, s string) {
+	out.text(`,"status":`)
+	out.buf = strconv.AppendInt(out.buf, int64(e.status), 10)
+	member := func(name, s string) {
 		if s != "" {
-			out = appendJSONString(append(out, name...), s)
+			out.text(name)
+			writeString(out, s)
 		}
 	}
-	text(`,"code":`, string(e.code))
-	if e.entry == nil {
-		return append(out, '}')
+	member(`,"code":`, string(e.code))
+	if e.entry != nil {
+		member(`,"content_type":`, e.entry.ContentType)
+		member(`,"content_encoding":`, e.entry.ContentEncoding)
+		member(`,"etag":`, e.entry.ETag)
+		out.text(`,"age":`)
+		out.buf = strconv.AppendInt(out.buf, e.age, 10)
+		if utf8.Valid(e.entry.Value) {
+			out.text(`,"value":`)
+			writeString(out, e.entry.Value)
+		} else {
+			out.text(`,"value_base64":`)
+			writeBase64(out, e.entry.Value)
+		}
 	}
-	text(`,"content_type":`, e.entry.ContentType)
-	text(`,"content_encoding":`, e.entry.ContentEncoding)
-	text(`,"etag":`, e.entry.ETag)
-	out = strconv.AppendInt(append(out, `,"age":`...), e.age, 10)
-	if utf8.Valid(e.entry.Value) {
-		out = appendJSONString(append(out, `,"value":`...), e.entry.Value)
-	} else {
-		out = appendBase64(append(out, `,"value_base64":`...), e.entry.Value)
-	}
-	return append(out, '}')
+	out.text("}")
 }
 
-// onlyMember reads the object that a batch is: its one member, by the very
-// name. Package json would take KEYS for keys, and the last of two.
-func onlyMember(body []byte) (name string, list []*string, err error) {
-	bad := errBadRequest.With(`the body is not {"keys":[…]} or {"delete":[…]}`)
-	dec := json.NewDecoder(bytes.NewReader(body))
-	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return "", nil, bad.Because(err)
-	}
-	for dec.More() {
-		t, err := dec.Token()
-		if err != nil {
-			return "", nil, bad.Because(err)
-		}
-		switch member, _ := t.(string); {
-		case member != "keys" && member != "delete":
-			return "", nil, bad
-		case name != "":
-			return "", nil, errBadRequest.With("keys and delete may be there once, and not both")
-		default:
-			name = member
-		}
-		if err := dec.Decode(&list); err != nil {
-			return "", nil, bad.Because(err)
-		}
-	}
-	if _, err := dec.Token(); err != nil {
-		return "", nil, bad.Because(err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return "", nil, errBadRequest.With("something follows the JSON object")
-	}
-	return name, list, nil
+// writeString writes a JSON string.
+func writeString[T string | []byte](out *batchOut, s T) {
+	out.text(`"`)
+	writeCharacters(out, s, appendJSONText[T])
+	out.text(`"`)
+}
+
+// writeBase64 writes bytes in base64, as a JSON string.
+func writeBase64[T string | []byte](out *batchOut, s T) {
+	out.text(`"`)
+	writePieces(out, s, func(buf []byte, piece T) []byte {
+		return base64.StdEncoding.AppendEncode(buf, []byte(piece))
+	})
+	out.text(`"`)
 }
 
 // exactJSON refuses what package json would silently replace by U+FFFD, so

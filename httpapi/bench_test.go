@@ -1,9 +1,12 @@
 package httpapi
 
 import (
+	"bytes"
 	"io"
 	"net"
 	"net/http"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -64,9 +67,13 @@ func (o *once) Addr() net.Addr { return &net.TCPAddr{} }
 const hitRequest = "GET /v1/cache/kv/some-key HTTP/1.1\r\nHost: 127.0.0.1:8001\r\nUser-Agent: Go-http-client/1.1\r\nAccept-Encoding: gzip\r\n\r\n"
 
 func benchmarkServer(b *testing.B, server *http.Server, wrap func(net.Listener) net.Listener) {
+	benchmarkRequest(b, server, wrap, hitRequest)
+}
+
+func benchmarkRequest(b *testing.B, server *http.Server, wrap func(net.Listener) net.Listener, request string) {
 	b.ReportAllocs()
 	l := &once{conns: make(chan net.Conn, 1), end: make(chan struct{})}
-	s := &script{request: []byte(hitRequest), left: b.N, closed: make(chan struct{})}
+	s := &script{request: []byte(request), left: b.N, closed: make(chan struct{})}
 	l.conns <- s
 	done := make(chan error, 1)
 	b.ResetTimer()
@@ -82,6 +89,34 @@ func BenchmarkHit(b *testing.B) {
 	a := newTestAPI(b)
 	if _, err := a.cache.Put(b.Context(), &cache.Request{
 		Op: cache.OpPut, Key: cache.Key{Group: "kv", Key: "some-key"}, Value: make([]byte, 1000), ContentType: "text/plain", ID: 1,
+	}); err != nil {
+		b.Fatal(err)
+	}
+	benchmarkServer(b, a.Server(), a.Listener)
+}
+
+// BenchmarkBatch is a batch of a hundred hits.
+func BenchmarkBatch(b *testing.B) {
+	a := newTestAPI(b)
+	keys := make([]string, 100)
+	for i := range keys {
+		keys[i] = "key-" + strconv.Itoa(i)
+		if _, err := a.cache.Put(b.Context(), &cache.Request{
+			Op: cache.OpPut, Key: cache.Key{Group: "kv", Key: keys[i]}, Value: bytes.Repeat([]byte("x"), 1000), ContentType: "text/plain", ID: uint64(i + 1),
+		}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	body := `{"keys":["` + strings.Join(keys, `","`) + `"]}`
+	request := "POST /v1/batch/kv HTTP/1.1\r\nHost: 127.0.0.1:8001\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body
+	benchmarkRequest(b, a.Server(), a.Listener, request)
+}
+
+// BenchmarkLargeHit is a hit of a value that is charged to the budget of answers.
+func BenchmarkLargeHit(b *testing.B) {
+	a := newTestAPI(b)
+	if _, err := a.cache.Put(b.Context(), &cache.Request{
+		Op: cache.OpPut, Key: cache.Key{Group: "kv", Key: "some-key"}, Value: make([]byte, 8<<10), ContentType: "text/plain", ID: 1,
 	}); err != nil {
 		b.Fatal(err)
 	}

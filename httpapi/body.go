@@ -5,68 +5,115 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"sync/atomic"
+	"time"
 
 	"kring/cache"
 )
 
 const (
-	// firstRead is how much of a body must arrive before memory for all of it
-	// is set aside: a length is easily claimed.
-	firstRead = 64 << 10
-	// minBodyBudget is the least of what all bodies being read may take.
-	minBodyBudget = 32 << 20
+	// firstPiece is how much of a body is read before anything is set aside for
+	// it, and firstRoom is what is set aside then, in bytes. A length is easily
+	// claimed, so the room grows with what has come.
+	firstPiece = 512
+	firstRoom  = 4 << 10
+	// minValueBodies and minListBodies are the least of what all values that
+	// are being read may take, and all lists of keys and tags.
+	minValueBodies = 32 << 20
+	minListBodies  = 16 << 20
+	// silentAfter is how long a client must have sent nothing of its body
+	// before the request is ended for others.
+	silentAfter = 2 * time.Second
 )
 
 var errTooLarge = cache.ErrValueTooLarge.With("the body is larger than this node accepts")
 
+// newBodies makes a budget for bodies that are being read.
+func newBodies(bytes int64) *budget {
+	return &budget{
+		max: bytes, why: "too many bodies are being read",
+		quiet: (*connection).silent, quietAfter: silentAfter, turnAway: (*connection).hurry,
+		shares: make(map[*share]struct{}),
+	}
+}
+
 // body is a request's body in a slice of exactly its size. Until release its
-// memory counts against the budget of all bodies.
+// memory counts against the budget of all such bodies.
 type body struct {
-	bytes  []byte
-	budget *budget
-	held   int64
+	*share
+	bytes []byte
 }
 
 func (a *API) readBody(r *http.Request, limit int64) (*body, error) {
 	if r.ContentLength > limit {
 		return nil, errTooLarge
 	}
-	b := &body{budget: a.bodies}
-	if err := b.read(awaited{r.Body, connectionOf(r)}, r.ContentLength, limit); err != nil {
+	conn := connectionOf(r)
+	b := &body{share: a.values.share(conn)}
+	if err := b.read(r.Context(), awaited{r.Body, conn}, r.ContentLength, limit); err != nil {
 		b.release()
 		return nil, err
 	}
 	return b, nil
 }
 
-func (b *body) release() { b.budget.put(b.held) }
-
-func (b *body) take(n int64) error {
-	if !b.budget.take(n) {
-		return cache.ErrOverloaded.With("too many bodies are being read")
-	}
-	b.held += n
-	return nil
-}
-
-// read reads a body of the given length: a piece of it first, then all. If the
-// length is not known (-1) the memory is doubled as needed.
-func (b *body) read(from io.Reader, length, limit int64) error {
-	size := length
-	if size < 0 || size > firstRead {
-		size = firstRead
-	}
-	if err := b.take(size); err != nil {
-		return err
+// firstOf waits for the first bytes of a body; it takes next to no memory
+// meanwhile. There are none only if the body is empty.
+func firstOf(from io.Reader, length int64) ([]byte, error) {
+	size := int64(firstPiece)
+	if length >= 0 {
+		size = min(length, size)
 	}
 	buf := make([]byte, size)
-	n := 0
-	for {
-		m, err := fill(from, buf[n:])
-		n += m
+	for len(buf) > 0 {
+		n, err := from.Read(buf)
+		switch {
+		case n > 0: // an error comes again
+			return buf[:n], nil
+		case err == io.EOF: //nolint:errorlint // the end, and nothing that wraps it
+			return nil, nil
+		case err != nil:
+			return nil, bodyError(err)
+		}
+	}
+	return nil, nil
+}
+
+// read reads a body of the given length, or until its end (-1). Its room is at
+// most four times what has come if the length is known, and twice if not.
+func (b *body) read(ctx context.Context, from io.Reader, length, limit int64) error {
+	buf, err := firstOf(from, length)
+	if err != nil {
+		return err
+	}
+	most, factor := limit, int64(2)
+	if length >= 0 {
+		most, factor = length, 4
+	}
+	n := int64(len(buf))
+	if n > most {
+		return errTooLarge
+	}
+	if err := b.take(ctx, n); err != nil {
+		return err
+	}
+	buf = buf[:n:n]
+	for n != length {
+		if n == int64(cap(buf)) {
+			if n == limit {
+				if err := nothingMore(from); err != nil {
+					return err
+				}
+				break
+			}
+			if buf, err = b.grow(ctx, buf, min(max(firstRoom, factor*n), most)); err != nil {
+				return err
+			}
+		}
+		m, err := fill(from, buf[n:cap(buf)])
+		n += int64(m)
+		buf = buf[:n]
 		if err == io.EOF { //nolint:errorlint // the end, and nothing that wraps it
-			if int64(n) < length {
+			if n < length {
 				return errShortBody
 			}
 			break
@@ -74,29 +121,46 @@ func (b *body) read(from io.Reader, length, limit int64) error {
 		if err != nil {
 			return bodyError(err)
 		}
-		if int64(n) == length {
-			break
-		}
-		size = length
-		if length < 0 {
-			size = min(2*int64(n), limit+1) // one more, to see that it is too long
-		}
-		if err := b.take(size); err != nil {
-			return err
-		}
-		buf = append(make([]byte, 0, size), buf...)[:size]
 	}
-	if int64(n) > limit {
-		return errTooLarge
-	}
-	if n < len(buf) {
-		if err := b.take(int64(n)); err != nil {
-			return err
-		}
-		buf = append(make([]byte, 0, n), buf[:n]...)
+	if spare := int64(cap(buf)) - n; spare > 0 {
+		buf = b.move(buf, n)
+		b.give(spare)
 	}
 	b.bytes = buf
 	return nil
+}
+
+// nothingMore makes sure that a body of unknown length ends at the limit.
+func nothingMore(from io.Reader) error {
+	var b [1]byte
+	switch n, err := fill(from, b[:]); {
+	case n > 0:
+		return errTooLarge
+	case err == io.EOF: //nolint:errorlint // the end, and nothing that wraps it
+		return nil
+	default:
+		return bodyError(err)
+	}
+}
+
+// grow makes room for a body of the given size.
+func (b *body) grow(ctx context.Context, buf []byte, size int64) ([]byte, error) {
+	if err := b.take(ctx, size-int64(cap(buf))); err != nil {
+		return nil, err
+	}
+	return b.move(buf, size), nil
+}
+
+// move moves a body to a slice of the given capacity. For a moment there are
+// two of it: of one body at a time, so that the second need not be charged.
+// Bodies that waited for the room of a second while they hold the first would
+// wait for each other.
+func (b *body) move(buf []byte, size int64) []byte {
+	b.budget.moving.Lock()
+	defer b.budget.moving.Unlock()
+	moved := make([]byte, len(buf), size)
+	copy(moved, buf)
+	return moved
 }
 
 // awaited is a body for which its client is waited for. Meanwhile the
@@ -112,7 +176,11 @@ func (a awaited) Read(p []byte) (int, error) {
 		return a.Reader.Read(p)
 	}
 	a.conn.waits()
-	defer a.conn.works()
+	a.conn.reading.Store(int64(since(time.Now())))
+	defer func() {
+		a.conn.reading.Store(0)
+		a.conn.works()
+	}()
 	return a.Reader.Read(p)
 }
 
@@ -144,21 +212,3 @@ func bodyError(err error) error {
 	}
 	return errShortBody.Because(err)
 }
-
-// budget bounds the bytes that something may take at once.
-type budget struct {
-	max  int64
-	used atomic.Int64
-}
-
-func newBudget(n int64) *budget { return &budget{max: n} }
-
-func (b *budget) take(n int64) bool {
-	if b.used.Add(n) > b.max {
-		b.used.Add(-n)
-		return false
-	}
-	return true
-}
-
-func (b *budget) put(n int64) { b.used.Add(-n) }

@@ -17,15 +17,37 @@ type Limits struct {
 	MaxWaitersPerKey int `mapstructure:"max_waiters_per_key"`
 	// BatchKeys is the most keys in one batch.
 	BatchKeys int `mapstructure:"batch_keys"`
+	// ResponseBytes bounds the values and answers on their way to readers. Up
+	// to 1 it is a share of cache.max_bytes, but at least 64 MiB, and above that
+	// a number of bytes. Default: 25%. Zero is refused.
+	ResponseBytes SizeOrShare `mapstructure:"response_bytes"`
 	// RatePerToken is requests a second for each token; 0 is no limit.
 	RatePerToken float64 `mapstructure:"rate_per_token"`
+}
+
+// SizeOrShare is a number of bytes or, up to 1, a share of something else.
+type SizeOrShare float64
+
+const (
+	// minResponseShare is the least that a share of the cache comes to.
+	minResponseShare = 64 << 20
+	// minResponseBytes is the least that can be set.
+	minResponseBytes = 1 << 20
+)
+
+// Responses is limits.response_bytes beside a cache of maxBytes.
+func (l Limits) Responses(maxBytes int64) int64 {
+	if l.ResponseBytes > 1 {
+		return int64(l.ResponseBytes)
+	}
+	return max(minResponseShare, int64(float64(l.ResponseBytes)*float64(maxBytes)))
 }
 
 // DefaultLimits holds the documented defaults.
 func DefaultLimits() Limits {
 	return Limits{
 		RequestTimeout: 30 * time.Second, MaxConnections: 10000, ConnectionsPerAddress: 1000,
-		RequestsInFlight: 10000, MaxWaiters: 10000, MaxWaitersPerKey: 5000, BatchKeys: 1000,
+		RequestsInFlight: 10000, MaxWaiters: 10000, MaxWaitersPerKey: 5000, BatchKeys: 1000, ResponseBytes: 0.25,
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,8 @@ const (
 	lingerTime = 5 * time.Second
 	lingerIdle = time.Second
 	lingerRead = 64 << 10 // bytes at a time
+	// writePiece is how much of a watched answer is written at a time.
+	writePiece = 64 << 10
 )
 
 // connection is an accepted connection that is counted until it is closed or
@@ -37,9 +40,64 @@ type connection struct {
 	first      []byte // what was read until the first began
 	coded      bool   // the first names a Transfer-Encoding
 
+	// watched says that the answer is charged to the budget of answers, so that
+	// what the client takes of it is followed.
+	watched bool
+
 	// turnedAway says that the client may not have been heard out.
 	turnedAway atomic.Bool
+
+	// reading is when the node began to wait for bytes of a body, on the clock
+	// of since; 0: it does not wait.
+	reading atomic.Int64
+	// pieces counts the beginnings and the ends of writes of a watched answer:
+	// it is odd while the client is waited for.
+	pieces atomic.Uint64
+	// taken is what was seen when somebody last looked at the write under way.
+	taken struct {
+		mu     sync.Mutex // guards the rest
+		pieces uint64
+		bytes  uint64
+		at     time.Time // when either had last risen
+	}
 }
+
+// start is where the clock of since begins.
+var start = time.Now()
+
+// since is the time on a monotonic clock, and never 0.
+func since(t time.Time) time.Duration { return t.Sub(start) + 1 }
+
+// stalled is how long the client has been seen to take nothing of the answer
+// that is being written to it.
+func (c *connection) stalled(now time.Time) time.Duration {
+	pieces := c.pieces.Load()
+	if pieces%2 == 0 {
+		return 0
+	}
+	bytes, _ := acknowledged(c.Conn)
+	t := &c.taken
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if pieces != t.pieces || bytes != t.bytes {
+		t.pieces, t.bytes, t.at = pieces, bytes, now
+	}
+	return now.Sub(t.at)
+}
+
+// silent is how long the client has sent nothing of the body that is awaited.
+func (c *connection) silent(now time.Time) time.Duration {
+	if reading := c.reading.Load(); reading > 0 {
+		return since(now) - time.Duration(reading)
+	}
+	return 0
+}
+
+// cut ends the writing of an answer.
+func (c *connection) cut() { _ = c.Conn.Close() }
+
+// hurry ends the wait for a body.
+func (c *connection) hurry() { _ = c.Conn.SetReadDeadline(start) }
 
 // connectionKey is a request's connection in its context.
 type connectionKey struct{}
@@ -152,7 +210,22 @@ func (c *connection) Write(p []byte) (int, error) {
 			return len(p), nil
 		}
 	}
-	return c.Conn.Write(p)
+	if !c.watched {
+		return c.Conn.Write(p)
+	}
+	return c.writeWatched(p)
+}
+
+// writeWatched writes in pieces, so that each is seen to be taken.
+func (c *connection) writeWatched(p []byte) (n int, err error) {
+	for err == nil && n < len(p) {
+		var m int
+		c.pieces.Add(1)
+		m, err = c.Conn.Write(p[n:min(len(p), n+writePiece)])
+		c.pieces.Add(1)
+		n += m
+	}
+	return n, err
 }
 
 // errorHeaders are what package http puts after the status line of its own

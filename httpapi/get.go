@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -43,6 +44,14 @@ func (a *API) get(c *gin.Context, key cache.Key) error {
 	if err != nil {
 		return err
 	}
+	if status == http.StatusOK && r.Method != http.MethodHead && len(e.Value) > uncounted {
+		room := a.responses.answering(c)
+		defer room.release()
+		if e, err = chargeValue(ctx, room, &ans); err != nil {
+			h["Cache-Status"] = a.statuses.failed(&ans, err)
+			return err
+		}
+	}
 	a.describe(h, e, now)
 	strs := [2]string{e.ContentType, e.ETag}
 	h["ETag"] = strs[1:2:2]
@@ -68,6 +77,20 @@ func (a *API) get(c *gin.Context, key cache.Key) error {
 	}
 	a.write(c, e.Value)
 	return nil
+}
+
+// chargeValue charges an answer's value to the budget of answers, and returns it.
+func chargeValue(ctx context.Context, room answering, ans *cache.Answer) (*cache.Entry, error) {
+	value := [1]*cache.Entry{ans.Entry}
+	ans.Entry = nil // see hold
+	if err := room.hold(ctx, value[:]); err != nil {
+		return nil, err
+	}
+	if value[0] == nil {
+		return nil, cache.ErrOverloaded.With("the value was evicted before there was room to answer with it")
+	}
+	ans.Entry = value[0]
+	return value[0], nil
 }
 
 // attribute sets the headers that say where an answer comes from. Kring-Owner is

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -239,6 +240,22 @@ func (s *server) do(t testing.TB, line string, rest ...string) answer {
 		header, body = rest[:n-1], rest[n-1]
 	}
 	return s.raw(t, request(line, header, body))
+}
+
+// metric reads one metric, named with its labels to the letter; 0 if there is
+// none.
+func (s *server) metric(t testing.TB, name string) float64 {
+	t.Helper()
+	for line := range strings.Lines(s.do(t, "GET /metrics").body) {
+		if text, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), name+" "); ok {
+			v, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			return v
+		}
+	}
+	return 0
 }
 
 // request writes a request; a body gets its length unless the header says how

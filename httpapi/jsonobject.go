@@ -75,30 +75,3 @@ func readValue[T any](into **T) reader {
 		return nil
 	}
 }
-
-// readList reads a list of strings. Add takes each as it comes, so that a list
-// that is too long ends at the first string too many.
-func readList(add func(s string) error) reader {
-	return func(dec *json.Decoder) error {
-		if t, err := dec.Token(); err != nil {
-			return err
-		} else if t != json.Delim('[') {
-			return fmt.Errorf("%v is no list", t)
-		}
-		for dec.More() {
-			t, err := dec.Token()
-			if err != nil {
-				return err
-			}
-			s, ok := t.(string)
-			if !ok {
-				return fmt.Errorf("%v is no string", t)
-			}
-			if err := add(s); err != nil {
-				return err
-			}
-		}
-		_, err := dec.Token()
-		return err
-	}
-}

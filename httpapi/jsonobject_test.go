@@ -13,8 +13,9 @@ import (
 func TestTagsAreCountedWhileTheyAreDecoded(t *testing.T) {
 	body := []byte(`{"tags":["a"` + strings.Repeat(`,"a"`, maxPurgeBody/4) + `]}`)
 	var before, after runtime.MemStats
+	in := listOf(t, body)
 	runtime.ReadMemStats(&before)
-	_, err := decodeTags(body)
+	_, err := decodeTags(in)
 	runtime.ReadMemStats(&after)
 	if !errors.Is(err, cache.ErrValueTooLarge) {
 		t.Errorf("%d bytes of tags: %v", len(body), err)
@@ -23,7 +24,7 @@ func TestTagsAreCountedWhileTheyAreDecoded(t *testing.T) {
 		t.Errorf("%d bytes of tags took %d bytes to refuse", len(body), grown)
 	}
 	for n, ok := range map[int]bool{1: true, maxTags: true, maxTags + 1: false} {
-		tags, err := decodeTags([]byte(`{"tags":["t"` + strings.Repeat(`,"t"`, n-1) + `]}`))
+		tags, err := decodeTags(listOf(t, []byte(`{"tags":["t"`+strings.Repeat(`,"t"`, n-1)+`]}`)))
 		if (err == nil) != ok || ok && len(tags) != n {
 			t.Errorf("%d tags: %d, %v", n, len(tags), err)
 		}
@@ -33,15 +34,14 @@ func TestTagsAreCountedWhileTheyAreDecoded(t *testing.T) {
 // Whatever a body is, it is read as what it says, or refused as a bad request
 // with a short detail.
 func FuzzJSONObject(f *testing.F) {
-	for _, body := range []string{`{"a":"x","n":1,"l":["y"]}`, `{"a":null}`, `{"A":"x"}`, `{"a":"x","a":"y"}`, `{} `, `{"l":[["x"]]}`, `[{}]`, `{"n":1e9}`} {
+	for _, body := range []string{`{"a":"x","n":1}`, `{"a":null}`, `{"A":"x"}`, `{"a":"x","a":"y"}`, `{} `, `{"a":["x"]}`, `[{}]`, `{"n":1e9}`} {
 		f.Add([]byte(body))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var a *string
 		var n *int
-		var l []string
 		err := readObject(body, `{"a":…}`, map[string]reader{
-			"a": readValue(&a), "n": readValue(&n), "l": readList(func(s string) error { l = append(l, s); return nil }),
+			"a": readValue(&a), "n": readValue(&n),
 		})
 		if err != nil {
 			var said *cache.Error
@@ -51,7 +51,7 @@ func FuzzJSONObject(f *testing.F) {
 			return
 		}
 		members := 0
-		for name, given := range map[string]bool{`"a"`: a != nil, `"n"`: n != nil, `"l"`: l != nil} {
+		for name, given := range map[string]bool{`"a"`: a != nil, `"n"`: n != nil} {
 			if given {
 				members++
 			}

@@ -1,9 +1,6 @@
 package httpapi
 
-import (
-	"encoding/base64"
-	"unicode/utf8"
-)
+import "unicode/utf8"
 
 // plainJSON are the bytes that stand for themselves in a JSON string.
 var plainJSON = func() (plain [256]bool) {
@@ -13,12 +10,11 @@ var plainJSON = func() (plain [256]bool) {
 	return plain
 }()
 
-// appendJSONString appends s as a JSON string, as package json does that was
-// told to leave HTML alone: bytes that are no UTF-8 become U+FFFD, and the two
-// line ends of JavaScript that JSON does not know are escaped.
-func appendJSONString[T string | []byte](out []byte, s T) []byte {
+// appendJSONText appends s as it stands in a JSON string, as package json does
+// that was told to leave HTML alone: bytes that are no UTF-8 become U+FFFD, and
+// the two line ends of JavaScript that JSON does not know are escaped.
+func appendJSONText[T string | []byte](out []byte, s T) []byte {
 	const hex = "0123456789abcdef"
-	out = append(out, '"')
 	done := 0 // s up to here is in out
 	for i := 0; i < len(s); {
 		c := s[i]
@@ -59,11 +55,5 @@ func appendJSONString[T string | []byte](out []byte, s T) []byte {
 		}
 		i += n
 	}
-	out = append(out, s[done:]...)
-	return append(out, '"')
-}
-
-// appendBase64 appends b in base64, as a JSON string.
-func appendBase64(out, b []byte) []byte {
-	return append(base64.StdEncoding.AppendEncode(append(out, '"'), b), '"')
+	return append(out, s[done:]...)
 }

@@ -56,7 +56,25 @@ func newMetrics(a *API, version string, linesDropped func() uint64) *metrics {
 	}, func() float64 { return float64(a.conns.displaced.Load()) })
 	auto.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "kring_http_body_bytes", Help: "Memory set aside for request bodies being read.",
-	}, func() float64 { return float64(a.bodies.used.Load()) })
+	}, func() float64 { return float64(a.values.inUse() + a.lists.inUse()) })
+	auto.NewCounterFunc(prometheus.CounterOpts{
+		Name: "kring_http_bodies_refused_total", Help: "Requests refused because there was no room for their bodies.",
+	}, func() float64 { return float64(a.values.refused.Load() + a.lists.refused.Load()) })
+	auto.NewCounterFunc(prometheus.CounterOpts{
+		Name: "kring_http_bodies_turned_away_total", Help: "Requests ended for others because their clients sent no more of the body.",
+	}, func() float64 { return float64(a.values.turnedAway.Load() + a.lists.turnedAway.Load()) })
+	auto.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "kring_response_bytes", Help: "Memory of values and answers on their way to readers.",
+	}, func() float64 { return float64(a.responses.inUse()) })
+	auto.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "kring_response_max_bytes", Help: "The budget of values and answers on their way to readers, in bytes.",
+	}, func() float64 { return float64(a.responses.max) })
+	auto.NewCounterFunc(prometheus.CounterOpts{
+		Name: "kring_response_refused_total", Help: "Requests refused because too much was on its way to readers.",
+	}, func() float64 { return float64(a.responses.refused.Load() + a.reports.refused.Load()) })
+	auto.NewCounterFunc(prometheus.CounterOpts{
+		Name: "kring_response_connections_closed_total", Help: "Connections closed for others because their clients took nothing of the answer.",
+	}, func() float64 { return float64(a.responses.turnedAway.Load() + a.reports.turnedAway.Load()) })
 	auto.NewCounterFunc(prometheus.CounterOpts{
 		Name: "kring_log_lines_dropped_total", Help: "Lines of the log that were lost, because nobody read them or they could not be written.",
 	}, func() float64 { return float64(linesDropped()) })
@@ -122,6 +140,11 @@ func (m *routeMetrics) observe(status int, took time.Duration) {
 }
 
 func (a *API) exposeMetrics(c *gin.Context, _ cache.Key) error {
+	room := a.reports.answering(c)
+	defer room.release()
+	if err := room.take(c.Request.Context(), metricsBytes); err != nil {
+		return err
+	}
 	promhttp.HandlerFor(a.metrics.registry, promhttp.HandlerOpts{
 		ErrorHandling: promhttp.HTTPErrorOnError,
 	}).ServeHTTP(c.Writer, c.Request)

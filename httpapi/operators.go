@@ -135,6 +135,13 @@ func (a *API) respondJSON(c *gin.Context, v any) error {
 	if err != nil {
 		return fmt.Errorf("encode the answer: %w", err)
 	}
+	if len(body) > uncounted {
+		room := a.reports.answering(c)
+		defer room.release()
+		if err := room.take(c.Request.Context(), int64(len(body))); err != nil {
+			return err
+		}
+	}
 	a.respond(c, "application/json", append(body, '\n'))
 	return nil
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
+	"testing/synctest"
 	"unicode/utf8"
 
 	"kring/cache"
@@ -81,6 +83,28 @@ func FuzzEntityTags(f *testing.F) {
 	})
 }
 
+// listOf is a list that comes a few bytes at a time.
+func listOf(t testing.TB, body []byte) *listBody {
+	t.Helper()
+	l, err := newListBody(t.Context(), newBodies(1<<20).share(nil), nil, iotest.OneByteReader(bytes.NewReader(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// written is what an encoder writes of a batch of one entry.
+func written(enc batchEncoder, e batchEntry) []byte {
+	var all bytes.Buffer
+	out := &batchOut{w: &all, start: func(out *batchOut) { enc.begin(out, 1) }}
+	defer out.close()
+	out.begin()
+	enc.entry(out, e)
+	enc.end(out)
+	out.flush()
+	return all.Bytes()
+}
+
 // FuzzJSONBatch: what is accepted names the keys that a reader of the same
 // JSON sees, and nothing was replaced in them.
 func FuzzJSONBatch(f *testing.F) {
@@ -91,7 +115,7 @@ func FuzzJSONBatch(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		req, err := decodeJSONBatch(body, 10)
+		req, err := decodeJSONBatch(listOf(t, body), 10)
 		if err != nil {
 			if _, fail := known(err); fail.status != 400 && fail.status != 413 {
 				t.Fatal(err)
@@ -110,7 +134,7 @@ func FuzzJSONBatch(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := decodeJSONBatch(out, 10)
+		again, err := decodeJSONBatch(listOf(t, out), 10)
 		if err != nil || !slices.Equal(again.keys, req.keys) {
 			t.Fatalf("%q, then %q (%v)", req.keys, again.keys, err)
 		}
@@ -130,12 +154,11 @@ func FuzzJSONEntry(f *testing.F) {
 		if err := enc.Encode(text); err != nil {
 			t.Fatal(err)
 		}
-		got := append(appendJSONString(nil, text), '\n')
-		if !bytes.Equal(got, want.Bytes()) || !bytes.Equal(append(appendJSONString(nil, []byte(text)), '\n'), got) {
+		got := append(appendJSONText([]byte{'"'}, text), "\"\n"...)
+		if !bytes.Equal(got, want.Bytes()) || !bytes.Equal(append(appendJSONText([]byte{'"'}, []byte(text)), "\"\n"...), got) {
 			t.Errorf("%q is written as %s, package json has %s", text, got, want.Bytes())
 		}
-		j := &jsonBatch{}
-		out := j.entry(j.begin(nil, 1), batchEntry{key: text, status: 200, age: 7, entry: &cache.Entry{Value: []byte(text), ETag: text}})
+		out := written(&jsonBatch{}, batchEntry{key: text, status: 200, age: 7, entry: &cache.Entry{Value: []byte(text), ETag: text}})
 		var read struct {
 			Entries []struct {
 				Key         string
@@ -146,7 +169,7 @@ func FuzzJSONEntry(f *testing.F) {
 				ValueBase64 *[]byte `json:"value_base64"`
 			}
 		}
-		if err := json.Unmarshal(j.end(out), &read); err != nil || len(read.Entries) != 1 {
+		if err := json.Unmarshal(out, &read); err != nil || len(read.Entries) != 1 {
 			t.Fatalf("%q: %v", text, err)
 		}
 		e := read.Entries[0]
@@ -170,7 +193,7 @@ func FuzzBinaryBatch(f *testing.F) {
 	f.Add([]byte("\x01\x01\xff\xff\xff\xff"))
 	f.Add([]byte("\x01\x01\x00\x00\x00\x01\xff\xff\xff\xffa"))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		req, err := decodeBinaryBatch(body, 10)
+		req, err := decodeBinaryBatch(listOf(t, body), 10)
 		if err != nil {
 			if _, fail := known(err); fail.status != 400 && fail.status != 413 {
 				t.Fatal(err)
@@ -235,4 +258,82 @@ func TestMediaType(t *testing.T) {
 			t.Errorf("%q: %q", in, got)
 		}
 	}
+}
+
+// endless is a list that never ends.
+type endless struct{ read int }
+
+func (e *endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = `"",`[(e.read+i)%3]
+	}
+	e.read += len(p)
+	return len(p), nil
+}
+
+// What follows the first item too many is not read, and nothing is kept for it.
+func TestAListIsReadNoFurtherThanItsLimit(t *testing.T) {
+	for begins, decode := range map[string]func(*listBody) error{
+		`{"keys":[`:   func(l *listBody) error { _, err := decodeJSONBatch(l, 1000); return err },
+		`{"delete":[`: func(l *listBody) error { _, err := decodeJSONBatch(l, 1000); return err },
+	} {
+		bodies, rest := newBodies(1<<20), &endless{}
+		s := bodies.share(nil)
+		l, err := newListBody(t.Context(), s, []byte(begins), rest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := decode(l); !errors.Is(err, cache.ErrValueTooLarge) {
+			t.Errorf("%s: %v", begins, err)
+		}
+		if rest.read > 3*1001+listBuffer {
+			t.Errorf("%s: %d bytes were read for 1,001 keys of three", begins, rest.read)
+		}
+		if held := bodies.inUse(); held > 64<<10 {
+			t.Errorf("%s: %d bytes are held", begins, held)
+		}
+		s.release()
+		if held := bodies.inUse(); held != 0 {
+			t.Errorf("%s: %d bytes are held afterwards", begins, held)
+		}
+	}
+}
+
+// One text without an end is charged as it grows, and stops at the budget.
+func TestATextWithoutEndIsCharged(t *testing.T) {
+	for name, c := range map[string]struct {
+		begins string
+		decode func(*listBody) error
+	}{
+		"JSON":   {`{"keys":["`, func(l *listBody) error { _, err := decodeJSONBatch(l, 1000); return err }},
+		"binary": {"\x01\x01\x00\x00\x00\x01\x7f\xff\xff\xff", func(l *listBody) error { _, err := decodeBinaryBatch(l, 1000); return err }},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			bodies := newBodies(1 << 20)
+			s, other := bodies.share(nil), bodies.share(nil)
+			if err := other.take(t.Context(), 1); err != nil { // or a text could have all the room
+				t.Fatal(err)
+			}
+			l, err := newListBody(t.Context(), s, []byte(c.begins), iotest.OneByteReader(zeros{}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.decode(l); !errors.Is(err, cache.ErrOverloaded) {
+				t.Errorf("%s: %v, want overloaded", name, err)
+			}
+			s.release()
+			if held := bodies.inUse(); held != 1 {
+				t.Errorf("%s: %d bytes are held afterwards", name, held)
+			}
+		})
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = '0'
+	}
+	return len(p), nil
 }

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 
@@ -47,12 +46,12 @@ func (a *API) purgeTags(c *gin.Context, key cache.Key) error {
 	if err := plainRequest(r); err != nil {
 		return err
 	}
-	body, err := a.readBody(r, maxPurgeBody)
+	in, err := a.readList(r, maxPurgeBody)
 	if err != nil {
 		return err
 	}
-	defer body.release()
-	tags, err := decodeTags(body.bytes)
+	defer in.release()
+	tags, err := decodeTags(in)
 	if err != nil {
 		return err
 	}
@@ -64,32 +63,22 @@ func (a *API) purgeTags(c *gin.Context, key cache.Key) error {
 	return a.done(c, http.StatusNoContent)
 }
 
-// decodeTags reads {"tags":[…]}, and nothing else: a second "tags", say, would
-// take the place of the first, and what was to be purged would stay.
-func decodeTags(body []byte) ([]string, error) {
-	const shape = `{"tags":["…"]}`
+// decodeTags reads {"tags":[…]}, and nothing else.
+func decodeTags(in *listBody) ([]string, error) {
 	var tags []string
-	total, given := 0, false
-	err := readObject(body, shape, map[string]reader{"tags": func(dec *json.Decoder) error {
-		given = true
-		return readList(func(tag string) error {
-			if tag == "" {
-				return errBadRequest.With("a tag is empty")
-			}
-			if total += len(tag); len(tags) == maxTags || total > maxTagBytes {
-				return cache.ErrValueTooLarge.With(fmt.Sprintf("a purge has at most %d tags of %d bytes together", maxTags, maxTagBytes))
-			}
-			tags = append(tags, tag)
-			return nil
-		})(dec)
-	}})
-	switch {
-	case err != nil:
-		return nil, err
-	case !given:
-		return nil, errBadRequest.With("the body is not " + shape)
-	case len(tags) == 0:
-		return nil, errBadRequest.With("no tag is given; DELETE of the group drops all of it")
+	total := 0
+	_, err := in.list(`{"tags":["…"]}`, []string{"tags"}, func(tag string) error {
+		if tag == "" {
+			return errBadRequest.With("a tag is empty")
+		}
+		if total += len(tag); len(tags) == maxTags || total > maxTagBytes {
+			return cache.ErrValueTooLarge.With(fmt.Sprintf("a purge has at most %d tags of %d bytes together", maxTags, maxTagBytes))
+		}
+		tags = append(tags, tag)
+		return nil
+	})
+	if err == nil && len(tags) == 0 {
+		err = errBadRequest.With("no tag is given; DELETE of the group drops all of it")
 	}
-	return tags, nil
+	return tags, err
 }

@@ -108,11 +108,13 @@ func build(cfg Config, o Options) (_ *Node, err error) {
 		cfg.Node.Advertise = "http://" + n.listener.Addr().String()
 	}
 
+	responses := httpapi.NewResponses(cfg.Limits.Responses(cfg.Cache.MaxBytes))
 	n.peers, err = peers.New(peers.Options{
 		Self:          membership.Member{ID: cfg.Node.ID, URL: cfg.Node.Advertise, Weight: cfg.Cluster.Weight},
 		Config:        cfg.Cluster,
 		Dial:          func(ctx context.Context, addr string) (net.Conn, error) { return o.Dial(ctx, "tcp", addr) },
 		MaxFrameValue: n.largestBody(),
+		Room:          responses,
 		Log:           n.log,
 	})
 	if err != nil {
@@ -138,7 +140,7 @@ func build(cfg Config, o Options) (_ *Node, err error) {
 		Node: cfg.Node.ID, Version: o.Version, Cluster: cfg.Cluster.Name,
 		Cache: n.cache, Peers: n.peers, Pools: pools,
 		Limits: cfg.Limits, Auth: cfg.Auth, MaxValueBytes: cfg.Cache.MaxValueBytes, MaxKeyBytes: cfg.Cache.MaxKeyBytes,
-		Log: n.log, LinesDropped: o.LinesDropped, Draining: n.draining.Load,
+		Responses: responses, Log: n.log, LinesDropped: o.LinesDropped, Draining: n.draining.Load,
 	})
 	if err != nil {
 		return nil, err

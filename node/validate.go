@@ -232,6 +232,7 @@ func (c Config) validateLimits() error {
 		check(l.MaxWaiters > 0, "limits.max_waiters", "%d must be more than 0", l.MaxWaiters),
 		check(l.MaxWaitersPerKey > 0, "limits.max_waiters_per_key", "%d must be more than 0", l.MaxWaitersPerKey),
 		check(l.BatchKeys > 0, "limits.batch_keys", "%d must be more than 0", l.BatchKeys),
+		l.CheckResponses(),
 		check(l.RatePerToken >= 0, "limits.rate_per_token", "%v is negative", l.RatePerToken),
 		check(c.Handoff.DrainTimeout > 0, "handoff.drain_timeout", "%v must be more than 0", c.Handoff.DrainTimeout),
 	)

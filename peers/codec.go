@@ -29,6 +29,11 @@ type request struct {
 	requestID string        // of the client's request, of a get; "": none
 	tags      []string      // of opPurgeTags, at least one
 	keys      []string      // of opGetMany, at least one
+
+	// into is where the entry of the answer goes, for which room bytes are
+	// charged already; nil: nothing is. It does not cross the link.
+	into *cache.Entry
+	room int
 }
 
 // Flags of a request. A delete's conditions and a get's request id are there only

@@ -109,7 +109,7 @@ func (p *Peers) try(ctx context.Context, pe *peer, req *request) (reply, error) 
 		req.requestID, _ = ctx.Value(cache.RequestIDKey{}).(string)
 	}
 	pe.calls.Add(1)
-	r, err := l.call(ctx, req)
+	r, err := l.callWithRoom(ctx, req)
 	if err == nil && r.cancelled {
 		err = errLinkClosed // this side did not ask for it: the member is stopping
 	}

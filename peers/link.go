@@ -62,6 +62,7 @@ type call struct {
 	taken   *reply // another call's, in place of reply: see sharing
 	err     error
 	partial assembly
+	charged bool // the answer's value has its room; see Room
 
 	// Guarded by link.mu:
 	left    bool    // nobody waits for its answer
@@ -143,6 +144,7 @@ func (l *link) wait(ctx context.Context, c *call) (reply, error) {
 	if c.taken != nil {
 		return *c.taken, nil
 	}
+	l.keepCharged(ctx, c)
 	return c.reply, nil
 }
 
@@ -251,11 +253,12 @@ func (l *link) silent() {
 	}
 }
 
-// find returns the call with an id, or nil.
-func (l *link) find(id uint64) *call {
+// find returns the call with an id, or nil, and whether somebody waits for it.
+func (l *link) find(id uint64) (c *call, waits bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.calls[id]
+	c = l.calls[id]
+	return c, c != nil && !c.left
 }
 
 // finish takes a call off the link. It says whether somebody waits for it, and

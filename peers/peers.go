@@ -56,6 +56,8 @@ type Options struct {
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
 	// MaxFrameValue is the largest value that crosses a link, in bytes; 0 is 8 MiB.
 	MaxFrameValue int64
+	// Room bounds the large values that arrive here; nil: nothing does.
+	Room Room
 	// Log may be nil.
 	Log *slog.Logger
 }
@@ -72,6 +74,7 @@ type Peers struct {
 	maxValue    int
 	speaks      byte      // protocol; a test may have it speak an older one
 	start       time.Time // clock counts from here
+	room        Room
 	others      map[string]*peer
 	ordered     []*peer // by id
 	sharing     sharing
@@ -122,10 +125,13 @@ func New(o Options) (*Peers, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Room == nil {
+		o.Room = boundless{}
+	}
 	p := &Peers{
 		log: o.Log, dial: o.Dial, self: o.Self.ID,
 		cluster: o.Config.Name, secret: o.Config.Secret, ring: o.Config.RingParameters(),
-		maxValue: 8 << 20, speaks: protocol, start: time.Now(), others: map[string]*peer{},
+		maxValue: 8 << 20, room: o.Room, speaks: protocol, start: time.Now(), others: map[string]*peer{},
 		sharing: sharing{loads: map[uint64]*shared{}},
 		changed: make(chan struct{}), ended: map[string]endedLinks{}, noticed: map[notice]*noticed{},
 	}

@@ -20,6 +20,7 @@ func (l *link) run() error {
 		if !c.left {
 			l.leaveLocked(c, errLinkClosed)
 		}
+		l.abandonValue(c)
 		delete(l.calls, id)
 		if !c.waits {
 			<-l.slots
@@ -59,7 +60,7 @@ func (l *link) read() error {
 }
 
 func (l *link) answered(id uint64, b []byte) error {
-	c := l.find(id)
+	c, waits := l.find(id)
 	if c == nil || c.partial.total != 0 {
 		return errBadFrame
 	}
@@ -73,6 +74,9 @@ func (l *link) answered(id uint64, b []byte) error {
 	c.reply = r
 	if total > chunkLen {
 		c.partial.total = total
+		if waits {
+			l.charge(c, total)
+		}
 		return nil
 	}
 	l.final(c)
@@ -80,11 +84,16 @@ func (l *link) answered(id uint64, b []byte) error {
 }
 
 func (l *link) chunk(h header) error {
-	c := l.find(h.id)
+	c, waits := l.find(h.id)
 	if c == nil || c.partial.total == 0 {
 		return errBadFrame
 	}
-	if err := c.partial.read(l.reader.r, h.body); err != nil {
+	take := c.partial.read
+	if !waits {
+		l.abandonValue(c)
+		take = c.partial.skip
+	}
+	if err := take(l.reader.r, h.body); err != nil {
 		return err
 	}
 	if c.partial.missing() == 0 {
@@ -101,6 +110,7 @@ func (l *link) final(c *call) {
 	counted := c.req.counted(&c.reply)
 	l.counted.Add(counted)
 	if !own {
+		l.abandonValue(c) // the gets that share it charge it themselves
 		l.pe.p.abandoned.Add(-int64(counted))
 	}
 	if !wanted {

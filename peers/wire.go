@@ -159,12 +159,26 @@ func (f frameReader) body(h header, parse func(b []byte) error) error {
 type assembly struct {
 	value []byte
 	total int
+	// skipped is how many bytes were read and thrown away, because nobody waits
+	// for the value any more.
+	skipped int
 }
 
-func (a *assembly) missing() int { return a.total - len(a.value) }
+func (a *assembly) missing() int { return a.total - len(a.value) - a.skipped }
+
+// skip throws away the next n bytes of r, and what was read before.
+func (a *assembly) skip(r *bufio.Reader, n int) error {
+	if n > a.missing() {
+		return fmt.Errorf("%w: more bytes than announced", errBadFrame)
+	}
+	a.skipped += len(a.value) + n
+	a.value = nil
+	_, err := r.Discard(n)
+	return err
+}
 
 // read takes the next n bytes from r.
-func (a *assembly) read(r io.Reader, n int) error {
+func (a *assembly) read(r *bufio.Reader, n int) error {
 	if n > a.missing() {
 		return fmt.Errorf("%w: more bytes than announced", errBadFrame)
 	}

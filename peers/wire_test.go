@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/binary"
 	"errors"
@@ -42,7 +43,7 @@ func TestAnAnnouncedLengthMakesNoRoom(t *testing.T) {
 	a := assembly{total: 1 << 30}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	if err := a.read(bytes.NewReader(make([]byte, chunkLen)), chunkLen); err != nil {
+	if err := a.read(bufio.NewReader(bytes.NewReader(make([]byte, chunkLen))), chunkLen); err != nil {
 		t.Fatal(err)
 	}
 	runtime.ReadMemStats(&after)
@@ -50,7 +51,7 @@ func TestAnAnnouncedLengthMakesNoRoom(t *testing.T) {
 		t.Errorf("%d bytes for a chunk of %d", got, chunkLen)
 	}
 	a = assembly{total: 10}
-	if err := a.read(strings.NewReader("more than it said"), 17); !errors.Is(err, errBadFrame) {
+	if err := a.read(bufio.NewReader(strings.NewReader("more than it said")), 17); !errors.Is(err, errBadFrame) {
 		t.Error(err)
 	}
 }

@@ -1,0 +1,290 @@
+package httpapi
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	// listBuffer is how much of a list is read at a time, in bytes.
+	listBuffer = 4 << 10
+	// itemBytes is what a text of a list takes besides its own bytes.
+	itemBytes = 32
+)
+
+// listBody reads a body that is a list of keys or tags as it arrives. Nothing
+// but the list is kept, and what is kept counts against the budget of all
+// lists.
+type listBody struct {
+	*share
+	r     *bufio.Reader
+	ctx   context.Context //nolint:containedctx // of the one request that it is a part of
+	spare int64           // bytes that were taken and are not used yet
+	text  []byte          // of the JSON text that is read
+}
+
+// readList begins to read a list, when its first bytes are there.
+func (a *API) readList(r *http.Request, limit int64) (*listBody, error) {
+	if r.ContentLength > limit {
+		return nil, errTooLarge
+	}
+	conn := connectionOf(r)
+	from := awaited{r.Body, conn}
+	first, err := firstOf(from, r.ContentLength)
+	if err != nil {
+		return nil, err
+	}
+	return newListBody(r.Context(), a.lists.share(conn), first, from)
+}
+
+func newListBody(ctx context.Context, s *share, first []byte, rest io.Reader) (*listBody, error) {
+	if err := s.take(ctx, listBuffer); err != nil {
+		return nil, err
+	}
+	r := bufio.NewReaderSize(io.MultiReader(bytes.NewReader(first), rest), listBuffer)
+	return &listBody{share: s, r: r, ctx: ctx}, nil
+}
+
+// keep makes room for n more bytes; it asks the budget for a few KiB at a time.
+func (l *listBody) keep(n int) error {
+	if l.spare -= int64(n); l.spare >= 0 {
+		return nil
+	}
+	more := max(listBuffer, -l.spare)
+	if err := l.take(l.ctx, more); err != nil {
+		return err
+	}
+	l.spare += more
+	return nil
+}
+
+// failed is the error of a read; bad is for a body that has ended.
+func (l *listBody) failed(err, bad error) error {
+	if err == io.EOF || err == io.ErrUnexpectedEOF && l.ended() { //nolint:errorlint // the end, and nothing that wraps it
+		return bad
+	}
+	return bodyError(err)
+}
+
+// ended says whether the body has come to its end. Package http says
+// io.ErrUnexpectedEOF again where a body broke off, but not after its end.
+func (l *listBody) ended() bool {
+	_, err := l.r.ReadByte()
+	return err == io.EOF //nolint:errorlint // as above
+}
+
+// full reads as many bytes as b has.
+func (l *listBody) full(b []byte, bad error) error {
+	if _, err := io.ReadFull(l.r, b); err != nil {
+		return l.failed(err, bad)
+	}
+	return nil
+}
+
+// bytes reads n bytes, for which room is made as they come.
+func (l *listBody) bytes(n int64, bad error) (_ string, err error) {
+	if err := l.keep(itemBytes); err != nil {
+		return "", err
+	}
+	var b []byte
+	for int64(len(b)) < n {
+		have := len(b)
+		if b, err = l.grown(b, int(min(n, max(listBuffer, 2*int64(have))))); err != nil {
+			return "", err
+		}
+		if err := l.full(b[have:cap(b)], bad); err != nil {
+			return "", err
+		}
+		b = b[:cap(b)]
+	}
+	if err := l.keep(len(b)); err != nil {
+		return "", err
+	}
+	defer func() { l.spare += int64(cap(b)) }() // but for what became of it, it is garbage
+	return string(b), nil
+}
+
+// grown is b with room for size bytes. The room of b itself is given back.
+func (l *listBody) grown(b []byte, size int) ([]byte, error) {
+	if err := l.keep(size); err != nil {
+		return nil, err
+	}
+	bigger := make([]byte, len(b), size)
+	copy(bigger, b)
+	l.spare += int64(cap(b))
+	return bigger, nil
+}
+
+// end makes sure that nothing follows but white space.
+func (l *listBody) end(what string) error {
+	if _, err := l.r.ReadByte(); err != io.EOF { //nolint:errorlint // as above
+		if err != nil {
+			return bodyError(err)
+		}
+		return errBadRequest.With("something follows " + what)
+	}
+	return nil
+}
+
+// list reads an object of one member that is a list of texts. The member's name
+// must be one of names, to the letter: package json would take KEYS for keys,
+// and the last of two. Each text goes to add, whose error ends it at once.
+func (l *listBody) list(form string, names []string, add func(string) error) (name string, err error) {
+	bad := errBadRequest.With("the body is not " + form)
+	if err := l.expect('{', bad); err != nil {
+		return "", err
+	}
+	c, err := l.next(bad)
+	if err != nil {
+		return "", err
+	}
+	if c == '}' && len(names) > 1 {
+		return "", errBadRequest.With("one of " + strings.Join(names, " and ") + " is wanted")
+	}
+	if name, err = l.string(c, bad); err != nil {
+		return "", err
+	}
+	if !slices.Contains(names, name) {
+		return "", bad
+	}
+	for _, c := range []byte{':', '['} {
+		if err := l.expect(c, bad); err != nil {
+			return "", err
+		}
+	}
+	if err := l.items(add, bad); err != nil {
+		return "", err
+	}
+	switch c, err = l.next(bad); {
+	case err != nil:
+		return "", err
+	case c == ',' && len(names) > 1:
+		return "", errBadRequest.With(strings.Join(names, " and ") + " may be there once, and not both")
+	case c != '}':
+		return "", bad
+	}
+	for {
+		c, err := l.r.ReadByte()
+		switch {
+		case err == io.EOF: //nolint:errorlint // as above
+			return name, nil
+		case err != nil:
+			return "", bodyError(err)
+		case !space(c):
+			return "", errBadRequest.With("something follows the JSON object")
+		}
+	}
+}
+
+// items reads the list's texts, behind its bracket.
+func (l *listBody) items(add func(string) error, bad error) error {
+	c, err := l.next(bad)
+	if err != nil || c == ']' {
+		return err
+	}
+	for {
+		if c == 'n' {
+			return errBadRequest.With("one of the list is null, or no text")
+		}
+		s, err := l.string(c, bad)
+		if err != nil {
+			return err
+		}
+		if err := l.keep(itemBytes + len(s)); err != nil {
+			return err
+		}
+		if err := add(s); err != nil {
+			return err
+		}
+		switch c, err = l.next(bad); {
+		case err != nil:
+			return err
+		case c == ']':
+			return nil
+		case c != ',':
+			return bad
+		}
+		if c, err = l.next(bad); err != nil {
+			return err
+		}
+	}
+}
+
+func space(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
+
+// next is the next byte that is not white space.
+func (l *listBody) next(bad error) (byte, error) {
+	for {
+		c, err := l.r.ReadByte()
+		if err != nil {
+			return 0, l.failed(err, bad)
+		}
+		if !space(c) {
+			return c, nil
+		}
+	}
+}
+
+func (l *listBody) expect(want byte, bad error) error {
+	c, err := l.next(bad)
+	if err == nil && c != want {
+		err = bad
+	}
+	return err
+}
+
+// string reads the JSON text that begins with c.
+func (l *listBody) string(c byte, bad error) (string, error) {
+	if c != '"' {
+		return "", bad
+	}
+	l.text = append(l.text[:0], '"')
+	for {
+		part, err := l.r.ReadSlice('"')
+		if need := len(l.text) + len(part); need > cap(l.text) {
+			var err error
+			if l.text, err = l.grown(l.text, max(need, 2*cap(l.text), 128)); err != nil {
+				return "", err
+			}
+		}
+		l.text = append(l.text, part...)
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case err != nil:
+			return "", l.failed(err, bad)
+		case !escaped(l.text):
+			return l.decoded(bad)
+		}
+	}
+}
+
+// escaped says whether the quotation mark at the end of text is a part of it.
+func escaped(text []byte) bool {
+	before := text[1 : len(text)-1]
+	return (len(before)-len(bytes.TrimRight(before, `\`)))%2 == 1
+}
+
+// decoded is what the JSON text stands for.
+func (l *listBody) decoded(bad error) (string, error) {
+	inner := l.text[1 : len(l.text)-1]
+	if !slices.ContainsFunc(inner, func(c byte) bool { return c == '\\' || c < ' ' }) && utf8.Valid(inner) {
+		return string(inner), nil
+	}
+	if err := exactJSON(l.text); err != nil {
+		return "", err
+	}
+	var s string
+	if err := json.Unmarshal(l.text, &s); err != nil {
+		return "", bad
+	}
+	return s, nil
+}
