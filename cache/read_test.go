@@ -414,3 +414,17 @@ func TestCopy(t *testing.T) {
 		}
 	})
 }
+
+// The failure of a load that was made for a node which nobody confirmed as the
+// one to act is not remembered: the node that acts asks for itself.
+func TestAFailureIsNotRememberedForANodeThatDoesNotAct(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &router{forward: nobody}
+		f := setup(t, routed(r))
+		f.origin.set(0, failing)
+		f.wantsError(f.get(doc("k")), errOrigin, cache.KindLoad)
+		r.acts(0, true)
+		f.origin.set(0, counting)
+		f.wants(f.get(doc("k")), "k#2", cache.KindLoad)
+	})
+}

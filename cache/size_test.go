@@ -195,3 +195,35 @@ func TestARunningLoadKeepsNothingOfItsRequest(t *testing.T) {
 		t.Errorf("%d loads keep %d bytes", times, kept)
 	}
 }
+
+// Each part of an entry is charged, of whatever length.
+func TestEachPartOfAnEntryIsCharged(t *testing.T) {
+	const n = 1000
+	long := strings.Repeat("x", n)
+	charged := func(t *testing.T, key string, e cache.Entry) (bytes int64) {
+		synctest.Test(t, func(t *testing.T) {
+			f := setup(t)
+			f.origin.set(0, func(int, *cache.Load) (cache.Loaded, error) {
+				return cache.Loaded{Entry: &e, Status: 200, Freshness: cache.Unsaid}, nil
+			})
+			f.get(doc(key))
+			bytes = f.Stats().Bytes
+		})
+		return bytes
+	}
+	for name, e := range map[string]cache.Entry{
+		"value": {Value: []byte(long)}, "type": {ContentType: long}, "encoding": {ContentEncoding: long},
+		"last modified": {LastModified: long}, "the origin's tag": {OriginETag: long}, "a tag": {Tags: []string{long}},
+		"a negative entry's tag": {Negative: true, Tags: []string{long}}, "key": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			key, least := "k", int64(n)
+			if name == "key" {
+				key, least = long, n-8 // a key of one byte takes eight
+			}
+			if more := charged(t, key, e) - charged(t, "k", cache.Entry{Negative: e.Negative}); more < least || more > 2*n {
+				t.Errorf("%d bytes for %d", more, n)
+			}
+		})
+	}
+}
