@@ -68,7 +68,11 @@ func (s *probes) watchLocked(p *Pool, m *member) {
 }
 
 func (p *Pool) probe(ctx context.Context, m *member, ask Prober) {
-	url := strings.TrimSuffix(m.endpoint.URL, "/") + p.cfg.Health.Probe
+	url := m.endpoint.URL
+	if u, err := ParseEndpointURL(url); err == nil { // the host as the network knows it
+		url = u.String()
+	}
+	url = strings.TrimSuffix(url, "/") + p.cfg.Health.Probe
 	interval := p.cfg.Health.ProbeInterval
 	for {
 		jitter := time.Duration((rand.Float64()*0.2 - 0.1) * float64(interval))

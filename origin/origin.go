@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"sync/atomic"
 
 	"kring/balance"
@@ -97,7 +98,7 @@ func (o *Origin) Close() error {
 
 // probe asks an endpoint whether it is well: any 2xx says so.
 func (o *Origin) probe(ctx context.Context, where string) error {
-	u, err := balance.ParseEndpointURL(where)
+	u, err := url.Parse(where)
 	if err != nil {
 		return fmt.Errorf("probe: %w", err)
 	}

@@ -72,9 +72,9 @@ func TestEveryStatusMeansOneThing(t *testing.T) {
 		case slices.Contains(elsewhere, status):
 			want(failed, cache.OriginRefuses, seven, false, true)
 		case slices.Contains(refuses, status):
-			want(failed, cache.OriginRefuses, seven, true, true)
+			want(failed, cache.OriginRefuses, seven, false, true)
 		case slices.Contains(down, status), status >= 500:
-			want(failed, cache.OriginDown, seven, true, true)
+			want(failed, cache.OriginDown, seven, status >= 502 && status <= 504, true)
 		default:
 			want(failed, cache.ValueEnded, 0, false, false)
 		}
