@@ -364,3 +364,107 @@ func TestAGoodProbeBetweenBadOnesForgivesThem(t *testing.T) {
 		}
 	})
 }
+
+// What is out stays out, and what is kept is kept, when a trial fails; and a
+// kept endpoint gets as many requests at a time as any.
+func TestATrialThatFailsSwapsNobody(t *testing.T) {
+	everyPolicy(t, func(t *testing.T, policy string) {
+		synctest.Test(t, func(t *testing.T) {
+			cfg := config(policy, 1, 1, 1, 1)
+			cfg.MaxEjected = 0.25
+			p := newPool(t, cfg)
+			failOnly(t, p, "b")
+			time.Sleep(time.Second)
+			failOnly(t, p, "a")
+			time.Sleep(longestEjection)
+			count := map[string]int{}
+			var held []balance.Pick
+			for range 16 {
+				one := pick(t, p)
+				count[one.Endpoint.Name]++
+				held = append(held, one)
+			}
+			if count["a"] < 2 || count["b"] != 1 {
+				t.Errorf("of 16 requests at a time a, kept, has %d, and b, on trial, has %d; want several, and one", count["a"], count["b"])
+			}
+			for _, one := range held {
+				if one.Endpoint.Name == "b" {
+					one.Done(balance.Failure)
+				} else {
+					one.Done(balance.Cancelled)
+				}
+			}
+			if got := reasons(p); got != "a:kept b:out c:well d:well" {
+				t.Errorf("%s after b's trial has failed", got)
+			}
+		})
+	})
+}
+
+func TestAPoolWithoutEligibleEndpointsDoesNotPanic(t *testing.T) {
+	for _, weights := range [][]int{{}, {0, 0}} {
+		if st := newPool(t, config("round_robin", weights...)).Status(); st.Panic {
+			t.Errorf("weights %v: panic", weights)
+		}
+	}
+}
+
+// Where only failing endpoints are probed, others are not, nor is one before the
+// time of its ejection is over.
+func TestOnlyFailingEndpointsAreProbed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config("round_robin", 1, 1)
+		cfg.Health.Probe, cfg.Health.ProbeInterval = "/health", time.Second
+		p, err := balance.Open(cfg, balance.Options{ProbeFailing: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		var asked atomic.Int64
+		p.StartProbes(func(_ context.Context, url string) error {
+			if url != "http://b.test:80/health" {
+				t.Errorf("probe of %s", url)
+			}
+			asked.Add(1)
+			return nil
+		})
+		time.Sleep(time.Minute)
+		failOnly(t, p, "b")
+		time.Sleep(shortestEjection - 10*time.Millisecond)
+		if n := asked.Load(); n != 0 {
+			t.Errorf("%d probes while all are well, or b's ejection lasts", n)
+		}
+		time.Sleep(longestEjection - shortestEjection + 2*time.Second)
+		if n := asked.Load(); n != 1 || !healthy(t, p, "b") {
+			t.Errorf("%d probes, and %s; want one, which brought b back", n, reasons(p))
+		}
+	})
+}
+
+// A request to a kept endpoint is no trial, though others are on trial: its
+// failure puts off nothing.
+func TestARequestToAKeptEndpointIsNoTrial(t *testing.T) {
+	everyPolicy(t, func(t *testing.T, policy string) {
+		synctest.Test(t, func(t *testing.T) {
+			cfg := config(policy, 1, 1, 1, 1)
+			cfg.MaxEjected = 0.25
+			p := newPool(t, cfg)
+			failOnly(t, p, "b")
+			time.Sleep(time.Second)
+			failOnly(t, p, "a")
+			time.Sleep(longestEjection)
+			for range 20 { // b's trial is due, and given back each time
+				got := pick(t, p)
+				if got.Endpoint.Name == "a" {
+					got.Done(balance.Failure)
+					continue
+				}
+				got.Done(balance.Cancelled)
+			}
+			succeedOn(t, p, "b")
+			if got := reasons(p); got != "a:trial b:well c:well d:well" {
+				t.Errorf("%s after b's recovery, want a's trial to be due", got)
+			}
+		})
+	})
+}

@@ -327,3 +327,62 @@ func TestAbandonedTrial(t *testing.T) {
 		}
 	})
 }
+
+// A change of the URL changes nothing else that the operator has said.
+func TestAnotherURLKeepsWeightAndEligible(t *testing.T) {
+	p := newPool(t, config("smooth_weighted", 5, 3))
+	no := false
+	change(t, p, "a", balance.EndpointChange{Eligible: &no})
+	url := "http://a.test:80/v2"
+	change(t, p, "a", balance.EndpointChange{URL: &url})
+	change(t, p, "b", balance.EndpointChange{URL: &url})
+	if e := endpoint(t, p, "a"); e.URL != url || e.Weight != 5 || e.Eligible {
+		t.Errorf("a is %+v", e)
+	}
+	if e := endpoint(t, p, "b"); e.URL != url || e.Weight != 3 || !e.Eligible {
+		t.Errorf("b is %+v", e)
+	}
+}
+
+func TestARemovedEndpointIsNoLongerProbed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config("round_robin", 1, 1)
+		cfg.Health.Probe = "/up"
+		p := newPool(t, cfg)
+		var toB atomic.Int64
+		p.StartProbes(func(_ context.Context, url string) error {
+			if strings.HasPrefix(url, "http://b.test:80/") {
+				toB.Add(1)
+			}
+			return nil
+		})
+		time.Sleep(time.Minute)
+		before := toB.Load()
+		remove(t, p, "b")
+		time.Sleep(time.Minute)
+		if after := toB.Load(); before == 0 || after != before {
+			t.Errorf("%d probes of b before its removal, %d after", before, after-before)
+		}
+	})
+}
+
+// What was counted of an endpoint is kept for keep_count, and no longer.
+func TestACountIsForgottenAfterKeepCount(t *testing.T) {
+	for _, tt := range []struct {
+		away time.Duration
+		want string
+	}{{23 * time.Hour, "bbbbbb"}, {24 * time.Hour, "ababab"}} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newPool(t, config("least_assigned", 1, 1))
+			p.SetEligible("b", false)
+			picks(t, p, 20) // a's
+			remove(t, p, "a")
+			p.SetEligible("b", true)
+			time.Sleep(tt.away)
+			put(t, p, "a", "http://a.test:80")
+			if got := picks(t, p, 6); got != tt.want {
+				t.Errorf("picks %s with a back after %v, want %s", got, tt.away, tt.want)
+			}
+		})
+	}
+}

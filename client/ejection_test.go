@@ -158,7 +158,9 @@ func TestASlowWriteDoesNotEjectItsNode(t *testing.T) {
 			n.serve(t, host, func(w http.ResponseWriter, r *http.Request) {
 				if r.Method == http.MethodPut {
 					asked[i].Add(1)
-					time.Sleep(3 * time.Second)
+					if host == "first" {
+						time.Sleep(300 * time.Millisecond)
+					}
 				}
 				written(w, r)
 			})
@@ -193,6 +195,112 @@ func TestOverloadIsNotPassedOnToANodeThatFails(t *testing.T) {
 		}
 		if three.hung.Load() != before || time.Since(begun) > 0 {
 			t.Errorf("the hung node was asked, for %v", time.Since(begun))
+		}
+	})
+}
+
+// A node that says that it is not ready is left alone until it is; one whose
+// proxy does not know the question is taken for well.
+func TestANodeThatIsNotReadyStaysOut(t *testing.T) {
+	for status, back := range map[int]bool{200: true, 404: true, 401: true, 503: false, 502: false} {
+		synctest.Test(t, func(t *testing.T) {
+			var asked, probed atomic.Int64
+			n := network{}
+			n.serve(t, "draining", func(w http.ResponseWriter, r *http.Request) {
+				if strings.HasSuffix(r.URL.Path, "/readyz") {
+					if r.URL.Path != "/base/readyz" {
+						t.Errorf("probe of %s", r.URL.Path)
+					}
+					probed.Add(1)
+					w.WriteHeader(status)
+					return
+				}
+				asked.Add(1)
+				problem(503, "draining")(w, r)
+			})
+			n.serve(t, "good", func(http.ResponseWriter, *http.Request) {})
+			c := newClient(t, client.Config{Nodes: []string{"http://draining/base", "http://good"}, Policy: "round_robin", Dial: n.dial})
+			get := func() {
+				for range 10 {
+					if _, err := c.Get(t.Context(), "docs", "a"); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			get()
+			before := asked.Load()
+			time.Sleep(5 * time.Second)
+			get()
+			if before != 3 || probed.Load() == 0 || (asked.Load() > before) != back {
+				t.Errorf("readiness %d: asked %d times, then %d more after %d probes", status, before, asked.Load()-before, probed.Load())
+			}
+		})
+	}
+}
+
+// What a node says of a request, of the origin, or of its load is no failure of
+// the node; that it is leaving, or a proxy's word that it is gone, is.
+func TestOnlyANodesOwnFailuresEjectIt(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		answer http.HandlerFunc
+		blamed bool
+	}{
+		{"bad request", problem(400, "bad-request"), false},
+		{"unauthorized", problem(401, "unauthorized"), false},
+		{"forbidden", problem(403, "forbidden"), false},
+		{"not found", problem(404, "not-found"), false},
+		{"precondition", problem(412, "precondition-failed"), false},
+		{"rate", problem(429, "rate-limited"), false},
+		{"internal", problem(500, "internal"), false},
+		{"a proxy's 404", say(404, "who?"), false},
+		{"origin failed", problem(502, "origin-failed"), false},
+		{"bad answer", problem(502, "origin-bad-answer"), false},
+		{"overloaded", problem(503, "overloaded"), false},
+		{"no endpoint", problem(503, "no-eligible-endpoint"), false},
+		{"origin timeout", problem(504, "origin-timeout"), false},
+		{"not cached", problem(504, "not-cached"), false},
+		{"unconfirmed", problem(504, "write-unconfirmed"), false},
+		{"draining", problem(503, "draining"), true},
+		{"cut off", problem(503, "cut-off"), true},
+		{"a proxy's 502", say(502, "bad gateway"), true},
+		{"a proxy's 503", say(503, "gone"), true},
+		{"a proxy's 504", say(504, "late"), true},
+		{"broken", broken, true},
+		{"truncated", truncated, true},
+	} {
+		synctest.Test(t, func(t *testing.T) { // so that no probe comes in between
+			var asked atomic.Int64
+			n := network{}
+			n.serve(t, "odd", func(w http.ResponseWriter, r *http.Request) {
+				asked.Add(1)
+				tt.answer(w, r)
+			})
+			n.serve(t, "good", func(http.ResponseWriter, *http.Request) {})
+			c := newClient(t, client.Config{Nodes: []string{"http://odd", "http://good"}, Policy: "round_robin", Dial: n.dial})
+			for range 40 {
+				_, _ = c.Get(t.Context(), "docs", "a") // every other one may be an error
+			}
+			if got := asked.Load(); tt.blamed && got > 6 || !tt.blamed && got < 20 { // net/http may ask twice over a connection that it reuses
+				t.Errorf("%s: the node was asked by %d of 40 calls, blamed: %v", tt.name, got, tt.blamed)
+			}
+		})
+	}
+}
+
+// A client that has nothing to do asks nobody.
+func TestAnIdleClientMakesNoTraffic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int64
+		n := network{}
+		n.serve(t, "first", func(http.ResponseWriter, *http.Request) { asked.Add(1) })
+		c := newClient(t, client.Config{Nodes: []string{"http://first"}, Dial: n.dial})
+		if _, err := c.Get(t.Context(), "docs", "a"); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Hour)
+		if got := asked.Load(); got != 1 {
+			t.Errorf("the node was asked %d times, want once", got)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -131,10 +132,12 @@ func TestSilenceIsNotSlowness(t *testing.T) {
 func TestSilentNodeIsAskedAgainWhenNobodyElseAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const starved = 3 * time.Second
-		begun := time.Now()
+		var start atomic.Int64 // of the call, for handlers that outlive it
+		begin := func() { start.Store(time.Now().UnixNano()) }
+		took := func() time.Duration { return time.Duration(time.Now().UnixNano() - start.Load()) }
 		n := network{}
 		n.serve(t, "alive", func(_ http.ResponseWriter, r *http.Request) {
-			hold := time.NewTimer(starved - time.Since(begun))
+			hold := time.NewTimer(starved - took())
 			defer hold.Stop()
 			select {
 			case <-hold.C:
@@ -148,18 +151,22 @@ func TestSilentNodeIsAskedAgainWhenNobodyElseAnswers(t *testing.T) {
 			return n.dial(ctx, network, addr)
 		}
 		for _, nodes := range [][]string{{"http://alive", "http://dead"}, {"http://dead", "http://alive"}} {
-			begun = time.Now()
-			c := newClient(t, client.Config{Nodes: nodes, Policy: "round_robin", Dial: dial})
+			begin()
+			c := newClient(t, client.Config{
+				Nodes: nodes, Policy: "round_robin", Dial: dial, SilenceTimeout: 500 * time.Millisecond, PerTryTimeout: 2 * time.Second,
+			})
 			v, err := c.Get(t.Context(), "docs", "a")
-			if err != nil || v.Node != "alive" || time.Since(begun) != starved {
-				t.Errorf("%v: got %+v, %v after %v", nodes, v, err, time.Since(begun))
+			if err != nil || v.Node != "alive" || took() != starved {
+				t.Errorf("%v: got %+v, %v after %v", nodes, v, err, took())
 			}
 		}
 		// No longer than the call may take.
-		begun = time.Now()
-		c := newClient(t, client.Config{Nodes: []string{"http://alive", "http://dead"}, Policy: "round_robin", Dial: dial, Timeout: time.Second})
-		if _, err := c.Get(t.Context(), "docs", "a"); !errors.Is(err, client.ErrUnavailable) || time.Since(begun) != time.Second {
-			t.Errorf("got %v after %v", err, time.Since(begun))
+		begin()
+		c := newClient(t, client.Config{
+			Nodes: []string{"http://alive", "http://dead"}, Policy: "round_robin", Dial: dial, SilenceTimeout: 500 * time.Millisecond, Timeout: time.Second,
+		})
+		if _, err := c.Get(t.Context(), "docs", "a"); !errors.Is(err, client.ErrUnavailable) || took() != time.Second {
+			t.Errorf("got %v after %v", err, took())
 		}
 	})
 }
