@@ -577,3 +577,125 @@ func TestClientGone(t *testing.T) {
 		t.Errorf("%v was loaded %d times", key, s.origin.loads.Load())
 	}
 }
+
+// stuck asks for a key and reads nothing of the answer.
+func (s *server) stuck(t *testing.T, key string) net.Conn {
+	t.Helper()
+	conn := s.dial(t)
+	t.Cleanup(func() { conn.Close() })
+	if err := conn.(*net.TCPConn).SetReadBuffer(4096); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(conn, request("GET /v1/cache/kv/"+key, nil, "")); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+// TestWhatSendsNoLargeValueNeedsNoRoom: when answers have used up their budget,
+// only those that would add to it wait, and then the client that takes nothing
+// makes room.
+func TestWhatSendsNoLargeValueNeedsNoRoom(t *testing.T) {
+	const size = 4 << 20 // more than the kernel takes of an answer that nobody reads
+	s := serve(t, largest(size), func(c *setup) { c.options.Responses = httpapi.NewResponses(1 << 20) })
+	for _, key := range []string{"a", "b"} {
+		if got := s.do(t, "PUT /v1/cache/kv/"+key, strings.Repeat(key, size)); got.StatusCode != 201 {
+			t.Fatal(got.StatusCode)
+		}
+	}
+	s.do(t, "PUT /v1/cache/kv/small", "x")
+	etag := s.do(t, "HEAD /v1/cache/kv/b").Header.Get("ETag")
+	stuck := s.stuck(t, "a")
+	eventually(t, "a value is charged", func() bool { return s.metric(t, "kring_response_bytes") == size })
+	for _, c := range []struct {
+		line, header string
+		status       int
+	}{
+		{"HEAD /v1/cache/kv/b", "Accept: */*", 200},
+		{"GET /v1/cache/kv/b", "If-None-Match: " + etag, 304},
+		{"HEAD /v1/cache/kv/b", "If-None-Match: " + etag, 304},
+		{"GET /v1/cache/kv/small", "Accept: */*", 200},
+		{"GET /v1/cache/kv/missing", "Accept: */*", 404},
+		{"PUT /v1/cache/kv/small", "Content-Length: 0", 204},
+		{"GET /v1/stats", "Accept: */*", 200},
+		{"GET /metrics", "Accept: */*", 200},
+	} {
+		if got := s.do(t, c.line, c.header); got.StatusCode != c.status {
+			t.Errorf("%s %s: %d, want %d", c.line, c.header, got.StatusCode, c.status)
+		}
+	}
+	if n := s.metric(t, "kring_response_connections_closed_total"); n != 0 {
+		t.Errorf("%v connections were closed, though nothing needed room", n)
+	}
+	again := s.stuck(t, "a") // the same value is charged once
+	eventually(t, "both are being answered", func() bool { return s.metric(t, "kring_http_requests_in_flight") == 2 })
+	if n := s.metric(t, "kring_response_bytes"); n != size {
+		t.Errorf("%v bytes are charged for two answers with one value", n)
+	}
+	eventually(t, "another value is sent", func() bool {
+		got := s.do(t, "GET /v1/cache/kv/b")
+		if got.StatusCode == 503 && (!strings.Contains(got.body, "/problems/overloaded") || got.Header.Get("Retry-After") != "1" || got.Header.Get("Age") != "") {
+			t.Errorf("refused with %v %s", got.Header, got.body)
+		}
+		return got.StatusCode == 200 && len(got.body) == size
+	})
+	for _, conn := range []net.Conn{stuck, again} {
+		if n, err := io.Copy(io.Discard, conn); n >= size {
+			t.Errorf("one that took nothing got %d bytes in the end (%v)", n, err)
+		}
+	}
+	eventually(t, "all is given back", func() bool { return s.metric(t, "kring_response_bytes") == 0 })
+	if n := s.metric(t, "kring_response_connections_closed_total"); n != 2 {
+		t.Errorf("%v connections were closed, want 2", n)
+	}
+}
+
+// TestASlowButSteadyReaderIsNotClosed: what the client's TCP has taken counts,
+// also where the node's writes hide it.
+func TestASlowButSteadyReaderIsNotClosed(t *testing.T) {
+	const size = 4 << 20
+	s := serve(t, largest(size), func(c *setup) { c.options.Responses = httpapi.NewResponses(size + size/2) })
+	for _, key := range []string{"a", "b", "c"} {
+		s.do(t, "PUT /v1/cache/kv/"+key, strings.Repeat(key, size))
+	}
+	slow := s.stuck(t, "a")
+	if err := slow.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a value is charged", func() bool { return s.metric(t, "kring_response_bytes") == size })
+	refused := make(chan answer, 1)
+	go func() {
+		conn := s.dial(t)
+		defer conn.Close()
+		refused <- exchange(t, conn, bufio.NewReader(conn), request("GET /v1/cache/kv/b", nil, ""))
+	}()
+	// It reads a little at a time for as long as another waits in vain.
+	buf := make([]byte, 1024)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for rounds := 0; rounds < 3; {
+		select {
+		case got := <-refused:
+			if got.StatusCode != 503 {
+				t.Errorf("another value was answered with %d while there was no room", got.StatusCode)
+			}
+			rounds++
+			go func() {
+				conn := s.dial(t)
+				defer conn.Close()
+				refused <- exchange(t, conn, bufio.NewReader(conn), request("GET /v1/cache/kv/c", nil, ""))
+			}()
+		case <-tick.C:
+			if _, err := slow.Read(buf); err != nil {
+				t.Fatalf("the slow reader was cut off: %v", err)
+			}
+		}
+	}
+	if n := s.metric(t, "kring_response_connections_closed_total"); n != 0 {
+		t.Errorf("%v connections were closed", n)
+	}
+	closed(t, slow)
+	if got := <-refused; got.StatusCode != 200 {
+		t.Errorf("after it is gone: %d", got.StatusCode)
+	}
+}
