@@ -20,6 +20,7 @@ type room struct {
 	taken map[*cache.Entry]int
 	used  int
 	peak  int
+	stray int // gives of what was not taken
 }
 
 func (r *room) Take(e *cache.Entry, n int) bool {
@@ -51,6 +52,9 @@ func (r *room) Wait(ctx context.Context, e *cache.Entry, n int) error {
 func (r *room) Give(e *cache.Entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if _, ok := r.taken[e]; !ok {
+		r.stray++
+	}
 	r.used -= r.taken[e]
 	delete(r.taken, e)
 }
@@ -66,6 +70,13 @@ func (r *room) inUse() int {
 func withRoom(t *testing.T, most int) (*cluster, *room, []byte) {
 	t.Helper()
 	r := &room{most: most, taken: map[*cache.Entry]int{}}
+	t.Cleanup(func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.stray > 0 {
+			t.Errorf("%d times room was given back that was not taken, or twice", r.stray)
+		}
+	})
 	c := start(t, 2, func(i int, o *peers.Options) {
 		if i == 0 {
 			o.Room = r
