@@ -717,13 +717,3 @@ func TestALongBatchHasFewValuesInMemory(t *testing.T) {
 		t.Errorf("%v requests were refused", n)
 	}
 }
-
-// TestClosedConnectionsMakeRoomForTheirAddress: an address may open as many
-// connections as it likes, one after the other.
-func TestClosedConnectionsMakeRoomForTheirAddress(t *testing.T) {
-	s := serve(t, func(c *setup) { c.options.Limits.ConnectionsPerAddress = 2 })
-	for range 20 {
-		// The end of the one before may not have been seen yet.
-		eventually(t, "a connection is served", func() bool { return s.do(t, "GET /v1/cache/docs/a").StatusCode == 200 })
-	}
-}
