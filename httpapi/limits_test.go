@@ -699,3 +699,21 @@ func TestASlowButSteadyReaderIsNotClosed(t *testing.T) {
 		t.Errorf("after it is gone: %d", got.StatusCode)
 	}
 }
+
+// TestALongBatchHasFewValuesInMemory: values that are written make room for the
+// next of the same batch.
+func TestALongBatchHasFewValuesInMemory(t *testing.T) {
+	s := serve(t, func(c *setup) { c.options.Responses = httpapi.NewResponses(4 << 20) })
+	var keys []string
+	for i := range 12 {
+		keys = append(keys, "k"+itoa(i))
+		s.do(t, "PUT /v1/cache/kv/"+keys[i], strings.Repeat("x", 1<<20))
+	}
+	got := s.do(t, "POST /v1/batch/kv", `{"keys":["`+strings.Join(keys, `","`)+`"]}`)
+	if n := strings.Count(got.body, `"status":200`); n != len(keys) {
+		t.Errorf("%d of %d values came", n, len(keys))
+	}
+	if n := s.metric(t, "kring_response_refused_total"); n != 0 {
+		t.Errorf("%v requests were refused", n)
+	}
+}
