@@ -4,24 +4,32 @@ import "time"
 
 // Limits is the section `limits` of the configuration.
 type Limits struct {
-	// RequestTimeout is the longest a client's request may take.
+	// RequestTimeout is the longest a client's request may take, from 10ms to 24h.
+	// Default: 30s. Zero is refused.
 	RequestTimeout time.Duration `mapstructure:"request_timeout"`
-	// MaxConnections and ConnectionsPerAddress bound open client connections.
-	MaxConnections        int `mapstructure:"max_connections"`
+	// MaxConnections bounds the open client connections. Default: 10000. Zero is
+	// refused.
+	MaxConnections int `mapstructure:"max_connections"`
+	// ConnectionsPerAddress bounds those of one client address. Default: 1000.
+	// Zero is refused.
 	ConnectionsPerAddress int `mapstructure:"connections_per_address"`
 	// RequestsInFlight bounds requests being answered; more get a 503 at once.
+	// Default: 10000. Zero is refused.
 	RequestsInFlight int `mapstructure:"requests_in_flight"`
 	// MaxWaiters bounds requests that wait for a load, of this node or another.
+	// Default: 10000. Zero is refused.
 	MaxWaiters int `mapstructure:"max_waiters"`
-	// MaxWaitersPerKey bounds those of one key.
+	// MaxWaitersPerKey bounds those of one key. Default: 5000. Zero is refused.
 	MaxWaitersPerKey int `mapstructure:"max_waiters_per_key"`
-	// BatchKeys is the most keys in one batch.
+	// BatchKeys is the most keys in one batch; more get a 413. Default: 1000. Zero
+	// is refused.
 	BatchKeys int `mapstructure:"batch_keys"`
 	// ResponseBytes bounds the values and answers on their way to readers. Up
 	// to 1 it is a share of cache.max_bytes, but at least 64 MiB, and above that
 	// a number of bytes. Default: 25%. Zero is refused.
 	ResponseBytes SizeOrShare `mapstructure:"response_bytes"`
-	// RatePerToken is requests a second for each token; 0 is no limit.
+	// RatePerToken is requests a second for each token; more get a 429. Default:
+	// 0. Zero: no limit.
 	RatePerToken float64 `mapstructure:"rate_per_token"`
 }
 
@@ -53,14 +61,24 @@ func DefaultLimits() Limits {
 
 // Auth is the section `auth` of the configuration.
 type Auth struct {
-	Tokens             []Token  `mapstructure:"tokens"`
+	// Tokens are those that clients may show. Default: empty, nobody is asked for
+	// one, and the node listens on loopback only.
+	Tokens []Token `mapstructure:"tokens"`
+	// AllowedOriginHosts are where an endpoint that is added over HTTP may be:
+	// host, host:port or *.domain, with http:// or https:// before it or not.
+	// Default: empty, only where configured endpoints are.
 	AllowedOriginHosts []string `mapstructure:"allowed_origin_hosts"`
 }
 
-// Token lets its bearer do what its role says, in its groups (none named: all).
+// Token lets its bearer do what its role says, in its groups.
 type Token struct {
-	Name      string   `mapstructure:"name"`
-	TokenFile string   `mapstructure:"token_file"` // one line: the token, or sha256:HEX
-	Role      string   `mapstructure:"role"`       // read, write or admin
-	Groups    []string `mapstructure:"groups"`
+	// Name is for people. Default: empty.
+	Name string `mapstructure:"name"`
+	// TokenFile is a file of one line: the token, or sha256:HEX. Default: none, it
+	// must be given.
+	TokenFile string `mapstructure:"token_file"`
+	// Role is read, write or admin. Default: none, it must be given.
+	Role string `mapstructure:"role"`
+	// Groups are those that the token is for. Default: empty, all.
+	Groups []string `mapstructure:"groups"`
 }
