@@ -335,6 +335,15 @@ func TestNotModifiedBringsHeaders(t *testing.T) {
 	}
 }
 
+// A 304 may say, too, that the value depends on what no key can name.
+func TestNotModifiedThatVaries(t *testing.T) {
+	l := lie(t, say("HTTP/1.1 304 Not Modified\r\nVary: Accept, *\r\n\r\n"))
+	r := start(t, "/{key}", []string{l.url}).load(t, "k", &cache.Entry{OriginETag: `"v"`})
+	if r.err != nil || !r.NotModified || !r.Freshness.NoStore {
+		t.Errorf("loaded %+v, error %v; want what is not to be stored", r.Loaded, r.err)
+	}
+}
+
 // What faults.md has origins do: never a value, the connection not used again,
 // the endpoint blamed, and one request for one load.
 func TestBrokenAnswers(t *testing.T) {

@@ -154,7 +154,7 @@ func (o *Origin) ask(ctx context.Context, e balance.Endpoint, target string, l *
 		loaded.ContentType, loaded.OriginETag, loaded.LastModified = kept(a.Header, "Content-Type"), kept(a.Header, "Etag"), kept(a.Header, "Last-Modified")
 		var findable bool
 		loaded.Tags, findable = tags(a.Header)
-		loaded.Freshness.NoStore = loaded.Freshness.NoStore || !findable
+		loaded.Freshness.NoStore = loaded.Freshness.NoStore || varies(a.Header) || !findable
 		keep = true
 	default:
 		return loaded, o.refused(e.Name, a.Response)
