@@ -75,6 +75,9 @@ func (c *Config) Validate() error {
 		}
 	}
 	if h.Probe != "" {
+		if i := strings.IndexFunc(h.Probe, notOfTarget); i >= 0 {
+			return bad("health.probe", fmt.Sprintf("%q", h.Probe), fmt.Sprintf("%q must be percent-encoded", h.Probe[i:i+1]))
+		}
 		if _, err := url.ParseRequestURI(h.Probe); err != nil {
 			return bad("health.probe", fmt.Sprintf("%q", h.Probe), "is not a path")
 		}
@@ -100,3 +103,7 @@ func (c *Config) Validate() error {
 	}
 	return nil
 }
+
+// notOfTarget reports whether a character must not be in the target of a request
+// as it is: it would end it, or what follows would not be sent.
+func notOfTarget(r rune) bool { return r <= ' ' || r >= 0x7f || r == '#' }

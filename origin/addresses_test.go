@@ -301,3 +301,24 @@ func TestInternationalNames(t *testing.T) {
 		mu.Unlock()
 	}
 }
+
+// The zone of an IPv6 address is for the dialler, and not for the server: it may
+// not be in Host (RFC 6874 §4).
+func TestHostHasNoZone(t *testing.T) {
+	hosts := make(chan string, 1)
+	l := lie(t, func(c net.Conn, r *http.Request, n int64) bool {
+		hosts <- r.Host
+		return say("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na")(c, r, n)
+	})
+	dialled := ""
+	s := start(t, "/{key}", []string{"http://[fe80::1%25eth0]:8080"}, func(_ *balance.Config, o *origin.Options) {
+		o.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			dialled = addr
+			return new(net.Dialer).DialContext(ctx, network, strings.TrimPrefix(l.url, "http://"))
+		}
+	})
+	s.load(t, "k", nil).mustBe(t, "a")
+	if host := <-hosts; host != "[fe80::1]:8080" || dialled != "[fe80::1%eth0]:8080" {
+		t.Errorf("host %q, dialled %q", host, dialled)
+	}
+}

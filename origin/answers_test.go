@@ -335,6 +335,15 @@ func TestNotModifiedBringsHeaders(t *testing.T) {
 	}
 }
 
+// A 304 may say, too, that the value depends on what no key can name.
+func TestNotModifiedThatVaries(t *testing.T) {
+	l := lie(t, say("HTTP/1.1 304 Not Modified\r\nVary: Accept, *\r\n\r\n"))
+	r := start(t, "/{key}", []string{l.url}).load(t, "k", &cache.Entry{OriginETag: `"v"`})
+	if r.err != nil || !r.NotModified || !r.Freshness.NoStore {
+		t.Errorf("loaded %+v, error %v; want what is not to be stored", r.Loaded, r.err)
+	}
+}
+
 // What faults.md has origins do: never a value, the connection not used again,
 // the endpoint blamed, and one request for one load.
 func TestBrokenAnswers(t *testing.T) {
@@ -353,6 +362,8 @@ func TestBrokenAnswers(t *testing.T) {
 		{"a chunk that is cut", sayAndClose(ok + "Transfer-Encoding: chunked\r\n\r\nff\r\nhello"), cache.ErrOriginBadAnswer},
 		{"a bad chunk", say(ok + "Transfer-Encoding: chunked\r\n\r\nxyz\r\nhello\r\n"), cache.ErrOriginBadAnswer},
 		{"two different lengths", say(ok + "Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello!"), cache.ErrOriginBadAnswer},
+		{"a length behind a blank", sayAndClose(ok + "Content-Length : 5\r\n\r\nhello!"), cache.ErrOriginBadAnswer},
+		{"chunks behind a blank", sayAndClose(ok + "transfer-encoding : chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"), cache.ErrOriginBadAnswer},
 		{"a negative length", say(ok + "Content-Length: -5\r\n\r\nhello"), cache.ErrOriginBadAnswer},
 		{"a length that is none", say(ok + "Content-Length: five\r\n\r\nhello"), cache.ErrOriginBadAnswer},
 		{"an unknown transfer encoding", say(ok + "Transfer-Encoding: gzip\r\n\r\nhello"), cache.ErrOriginBadAnswer},
@@ -365,6 +376,7 @@ func TestBrokenAnswers(t *testing.T) {
 		{"an encoding that cannot be told", say(ok + "Content-Encoding: a\x01b\r\nContent-Length: 1\r\n\r\na"), cache.ErrOriginBadAnswer},
 		{"a 404 that is cut", sayAndClose("HTTP/1.1 404 Not Found\r\nContent-Length: 10\r\n\r\nshort"), cache.ErrOriginBadAnswer},
 		{"a part", say("HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-0/2\r\nContent-Length: 1\r\n\r\na"), cache.ErrOriginBadAnswer},
+		{"a status below 100", say("HTTP/1.1 099 Odd\r\nContent-Length: 0\r\n\r\n"), cache.ErrOriginBadAnswer},
 		{"closed without an answer", sayAndClose(""), cache.ErrOriginFailed},
 		{"reset without an answer", func(c net.Conn, _ *http.Request, _ int64) bool {
 			reset(t, c)
@@ -518,6 +530,85 @@ func TestOddAnswersThatAreWhole(t *testing.T) {
 			}
 			if l.connections.Load() != tt.connections || l.requests.Load() != 2 || !s.healthy("a") {
 				t.Errorf("%d connections, want %d; %d requests", l.connections.Load(), tt.connections, l.requests.Load())
+			}
+		})
+	}
+}
+
+// A blank before its colon makes no other header of one (RFC 9112 §5.1).
+func TestBlanksBehindTheNamesOfHeaders(t *testing.T) {
+	l := lie(t, say("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nCache-Control: max-age=60\r\ncache-control : no-store\r\nContent-Type  : text/plain\r\n\r\na"))
+	r := start(t, "/{key}", []string{l.url}).load(t, "k", nil)
+	r.mustBe(t, "a")
+	if !r.Freshness.NoStore || r.Freshness.TTL != time.Minute || r.Entry.ContentType != "text/plain" {
+		t.Errorf("loaded %+v of type %q", r.Freshness, r.Entry.ContentType)
+	}
+}
+
+// stingy takes a byte at a time from the kernel, and only when all bytes that
+// the server will send are there.
+type stingy struct {
+	*net.TCPConn
+	all func()
+}
+
+func (c stingy) Read(p []byte) (int, error) {
+	c.all()
+	return c.TCPConn.Read(p[:min(1, len(p))])
+}
+
+// A TLS server that closes says goodbye, which is not a part of an answer: it may
+// be there when the answer is read. What is a part of one still is an error.
+func TestWhatFollowsAnAnswerInTLS(t *testing.T) {
+	secure, caFile := serverTLS(t)
+	const ok = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na"
+	for _, tt := range []struct {
+		name, text string
+		err        *cache.Error
+	}{
+		{"goodbye", ok, nil},
+		{"goodbye to what may be compared", "HTTP/1.1 304 Not Modified\r\n\r\n", nil},
+		{"a byte and goodbye", ok + "a", cache.ErrOriginBadAnswer},
+		{"an answer and goodbye", ok + ok, cache.ErrOriginBadAnswer},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			wrap := func(c net.Conn) net.Conn { return tls.Server(c, secure) }
+			var said atomic.Int64
+			l := lieOver(t, "https", wrap, func(c net.Conn, _ *http.Request, _ int64) bool {
+				for i := range tt.text { // each byte in a record of its own
+					if _, err := c.Write([]byte{tt.text[i]}); err != nil {
+						t.Error(err)
+					}
+				}
+				c.Close()
+				said.Add(1)
+				return false
+			})
+			s := start(t, "/{key}", []string{l.url}, ejectAtOnce, func(_ *balance.Config, o *origin.Options) {
+				o.Config.CAFile = caFile
+				o.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+					c, err := new(net.Dialer).DialContext(ctx, network, addr)
+					if err != nil {
+						return nil, err
+					}
+					before := l.requests.Load()
+					return stingy{c.(*net.TCPConn), func() {
+						if l.requests.Load() > before {
+							eventually(t, "all is said", func() bool { return said.Load() > before })
+						}
+					}}, nil
+				}
+			})
+			for range 2 {
+				r := s.load(t, "k", &cache.Entry{OriginETag: `"v"`})
+				if tt.err != nil {
+					r.mustFail(t, tt.err)
+				} else if r.err != nil || r.sent != 1 {
+					t.Errorf("sent %d, error %v", r.sent, r.err)
+				}
+			}
+			if n := l.connections.Load(); n != 2 || s.healthy("a") != (tt.err == nil) {
+				t.Errorf("%d connections for 2 loads, healthy %v", n, s.healthy("a"))
 			}
 		})
 	}

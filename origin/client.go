@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"net/url"
 	"sync"
 	"sync/atomic"
@@ -51,15 +53,21 @@ func (e *connectError) Unwrap() error { return e.err }
 // is already on its way. If that happens before the first byte of the answer,
 // the request is sent again on a new connection, once (RFC 9110 §9.2.2). This is
 // part of keeping connections, and no second try that the budget pays for. The
-// new connection is never a kept one: those may be closed, too.
+// new connection is never a kept one: those may be closed, too. Some servers say
+// 408 when they close an idle connection: that is no answer to a request that
+// they have not read (RFC 9110 §15.5.9).
 func (c *client) exchange(ctx context.Context, u *url.URL, request []byte, sent *atomic.Int32) (*answer, error) {
 	key := u.Scheme + "://" + u.Host
 	if kept := c.take(key); kept != nil {
 		a, seen, err := kept.roundTrip(ctx, request)
-		if seen {
+		unasked := err == nil && a.StatusCode == http.StatusRequestTimeout && a.Close && !kept.seen(io.EOF)
+		if seen && !unasked {
 			sent.Add(1)
 		}
-		if err == nil || kept.answered || over(ctx) {
+		switch {
+		case unasked && !over(ctx):
+			a.abandon()
+		case err == nil || kept.answered || over(ctx):
 			return a, err
 		}
 	}

@@ -10,7 +10,9 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"net/textproto"
 	"os"
+	"strings"
 	"sync"
 	"time"
 )
@@ -21,6 +23,8 @@ const (
 	// bodyIdle is the longest wait for the next byte of a body. The wait for
 	// the head is bounded by the load's deadline only: a slow origin is slow there.
 	bodyIdle = 5 * time.Second
+	// recordWait bounds the wait for the rest of a TLS record after an answer.
+	recordWait = 10 * time.Millisecond
 )
 
 var (
@@ -153,12 +157,34 @@ func (c *conn) roundTrip(ctx context.Context, request []byte) (a *answer, seen b
 			return nil, true, errors.New("the answer is not of HTTP/1")
 		case resp.StatusCode == http.StatusSwitchingProtocols:
 			return nil, true, errors.New("the origin switches protocols unasked")
-		case resp.StatusCode >= 200:
+		case resp.StatusCode >= 200 || resp.StatusCode < 100: // not 1xx: no other answer follows
+			if err := trimNames(resp.Header); err != nil {
+				return nil, true, err
+			}
 			c.idle, c.room = bodyIdle, math.MaxInt64
 			return &answer{Response: resp, conn: c, stop: stop}, true, nil
 		}
 	}
 	return nil, true, errors.New("too many interim answers")
+}
+
+// trimNames takes off the blanks before the colon of a header, as a proxy must
+// (RFC 9112 §5.1): net/http leaves them, so that "Cache-Control : no-store" is
+// another header. By then the body has got its length without those. An answer
+// with such a header of its length may thus mean another body, and is refused.
+func trimNames(h http.Header) error {
+	for blank, values := range h {
+		name := textproto.CanonicalMIMEHeaderKey(strings.TrimRight(blank, " "))
+		switch {
+		case len(name) == len(blank):
+		case name == "Content-Length" || name == "Transfer-Encoding":
+			return fmt.Errorf("a blank follows the name of the header %s", name)
+		default:
+			delete(h, blank)
+			h[name] = append(h[name], values...)
+		}
+	}
+	return nil
 }
 
 // seen reports whether an origin that gave no answer has seen the request that
@@ -203,10 +229,18 @@ func (a *answer) read(limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.conn.pending() == noisy {
-		return nil, errLeftOver
+	return b, a.end()
+}
+
+// end checks that nothing follows an answer that was read to its end.
+func (a *answer) end() error {
+	switch a.conn.pending() {
+	case noisy:
+		return errLeftOver
+	case closed, failed:
+		a.Close = true
 	}
-	return b, nil
+	return nil
 }
 
 // firstRead bounds what is allocated on the word of a Content-Length.
@@ -286,21 +320,42 @@ func (c *conn) pending() state {
 	if c.br.Buffered() > 0 {
 		return noisy
 	}
-	if t, ok := c.rw.(*tls.Conn); ok {
+	secure, ok := c.rw.(*tls.Conn)
+	if ok {
 		// A deadline that has passed lets TLS give what it has decrypted, but
 		// read nothing.
-		if c.raw.SetDeadline(longAgo) != nil {
-			return failed
-		}
-		var b [1]byte
-		if n, _ := t.Read(b[:]); n > 0 {
-			return noisy
+		if s := c.decrypted(secure, longAgo); s != quiet {
+			return s
 		}
 	}
 	if c.arm(time.Time{}) != nil {
 		return failed
 	}
-	return c.raw.pending()
+	s := c.raw.pending()
+	if ok && s == noisy {
+		// A record has come. It may hold bytes of an answer, or a word of TLS's
+		// own: the goodbye of a server that closes, mostly. Whichever it is, and
+		// if it is not whole yet, this connection is not used again.
+		if s = c.decrypted(secure, time.Now().Add(recordWait)); s == quiet {
+			s = closed
+		}
+	}
+	return s
+}
+
+// decrypted looks for bytes, or the end, of what TLS can decrypt by then.
+func (c *conn) decrypted(t *tls.Conn, by time.Time) state {
+	if c.raw.SetDeadline(by) != nil {
+		return failed
+	}
+	var b [1]byte
+	switch n, err := t.Read(b[:]); {
+	case n > 0:
+		return noisy
+	case !errors.Is(err, os.ErrDeadlineExceeded):
+		return closed
+	}
+	return quiet
 }
 
 // close closes the connection below TLS: what is closed early owes nobody a

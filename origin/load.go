@@ -143,8 +143,8 @@ func (o *Origin) ask(ctx context.Context, e balance.Endpoint, target string, l *
 		if !conditional {
 			return loaded, o.refused(e.Name, a.Response)
 		}
-		if a.conn.pending() == noisy {
-			return cache.Loaded{}, broken(ctx, e.Name, errLeftOver)
+		if err := a.end(); err != nil {
+			return cache.Loaded{}, broken(ctx, e.Name, err)
 		}
 		if !sameTag(kept(a.Header, "Etag"), previous.OriginETag) {
 			keep = true
@@ -154,7 +154,7 @@ func (o *Origin) ask(ctx context.Context, e balance.Endpoint, target string, l *
 		loaded.ContentType, loaded.OriginETag, loaded.LastModified = kept(a.Header, "Content-Type"), kept(a.Header, "Etag"), kept(a.Header, "Last-Modified")
 		var findable bool
 		loaded.Tags, findable = tags(a.Header)
-		loaded.Freshness.NoStore = loaded.Freshness.NoStore || !findable
+		loaded.Freshness.NoStore = loaded.Freshness.NoStore || varies(a.Header) || !findable
 		keep = true
 	default:
 		return loaded, o.refused(e.Name, a.Response)
@@ -166,7 +166,7 @@ func (o *Origin) ask(ctx context.Context, e balance.Endpoint, target string, l *
 func (o *Origin) request(u *url.URL, target string, previous *cache.Entry) (b []byte, conditional bool) {
 	host := o.header.host
 	if host == "" {
-		host = u.Host
+		host = withoutZone(u.Host)
 	}
 	var s strings.Builder
 	s.WriteString("GET " + strings.TrimSuffix(u.EscapedPath(), "/") + target + " HTTP/1.1\r\nHost: " + host + "\r\n" + o.header.lines)
@@ -180,6 +180,17 @@ func (o *Origin) request(u *url.URL, target string, previous *cache.Entry) (b []
 	}
 	s.WriteString("\r\n")
 	return []byte(s.String()), conditional
+}
+
+// withoutZone is a host without the zone of its IPv6 address, which means
+// something on this machine only (RFC 6874 §4).
+func withoutZone(host string) string {
+	end := strings.LastIndexByte(host, ']')
+	zone := strings.IndexByte(host, '%')
+	if zone < 0 || zone > end {
+		return host
+	}
+	return host[:zone] + host[end:]
 }
 
 // sameTag reports whether a 304 that has an entity tag may be about the entry

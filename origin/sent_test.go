@@ -142,6 +142,9 @@ func awaitUnread(t testing.TB, c *net.TCPConn) {
 	}
 }
 
+// timedOut is what some servers say when they close an idle connection.
+const timedOut = "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+
 // A server that closes a kept connection just when the next request has come
 // has not read it, though its kernel has acknowledged it. The request is sent
 // again, at no cost to the budget, and counted once.
@@ -161,6 +164,8 @@ func TestServerClosesWithARequestUnread(t *testing.T) {
 		{"close", "http", func(c net.Conn) { c.Close() }},
 		{"reset", "http", func(c net.Conn) { reset(t, c) }},
 		{"shutdown and close", "http", func(c net.Conn) { tcp(c).CloseWrite() }},
+		{"408 and close", "http", func(c net.Conn) { fmt.Fprint(c, timedOut) }},
+		{"TLS 408 and close", "https", func(c net.Conn) { fmt.Fprint(c, timedOut) }},
 		{"TLS close", "https", func(c net.Conn) { c.Close() }},
 		{"TLS cut", "https", func(c net.Conn) { tcp(c).Close() }},
 		{"TLS shutdown and close", "https", func(c net.Conn) { c.(*tls.Conn).CloseWrite(); tcp(c).CloseWrite() }},
@@ -175,8 +180,8 @@ func TestServerClosesWithARequestUnread(t *testing.T) {
 				say("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na")(c, r, n)
 				if n < loads {
 					awaitUnread(t, tcp(c))
+					tt.end(c)
 				}
-				tt.end(c)
 				return false
 			})
 			s := start(t, "/{key}", []string{l.url}, ejectAtOnce, func(_ *balance.Config, o *origin.Options) {
@@ -230,6 +235,24 @@ func TestServerClosesAfterReading(t *testing.T) {
 				t.Error("the endpoint was blamed")
 			}
 		})
+	}
+}
+
+// A 408 to a request that the server has read is an answer, on a kept connection
+// too.
+func TestRequestTimeoutOfWhatWasRead(t *testing.T) {
+	l := lie(t, func(c net.Conn, r *http.Request, n int64) bool {
+		if n == 1 {
+			return say("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na")(c, r, n)
+		}
+		return sayAndClose(timedOut)(c, r, n)
+	})
+	s := start(t, "/{key}", []string{l.url}, ejectAtOnce)
+	s.load(t, "k", nil).mustBe(t, "a")
+	r := s.load(t, "k", nil)
+	r.mustFail(t, cache.ErrOriginFailed)
+	if r.sent != 1 || l.requests.Load() != 2 || !s.healthy("a") {
+		t.Errorf("sent %d, the origin saw %d requests, healthy %v; want 1, 2, true", r.sent, l.requests.Load(), s.healthy("a"))
 	}
 }
 
