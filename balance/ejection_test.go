@@ -468,3 +468,29 @@ func TestARequestToAKeptEndpointIsNoTrial(t *testing.T) {
 		})
 	})
 }
+
+// A request that was under way before an endpoint was found to be well again
+// says nothing of it.
+func TestALateFailureDoesNotEjectWhatIsBack(t *testing.T) {
+	everyPolicy(t, func(t *testing.T, policy string) {
+		synctest.Test(t, func(t *testing.T) {
+			cfg := config(policy, 1)
+			cfg.Health.MaxFails = 1
+			p := newPool(t, cfg)
+			failOnly(t, p, "a")
+			late := pick(t, p)
+			succeedOn(t, p, "a")
+			if !healthy(t, p, "a") {
+				t.Fatalf("a request succeeded: %s", reasons(p))
+			}
+			late.Done(balance.Failure)
+			if !healthy(t, p, "a") {
+				t.Errorf("a request from before that failed afterwards: %s", reasons(p))
+			}
+			pick(t, p).Done(balance.Failure)
+			if healthy(t, p, "a") {
+				t.Errorf("a request failed: %s", reasons(p))
+			}
+		})
+	})
+}

@@ -380,7 +380,7 @@ func TestBodyLimit(t *testing.T) {
 		}
 		c = newClient(t, client.Config{MaxAnswerBytes: 8}, n)
 		if v, err := c.Get(t.Context(), "docs", "a"); err != nil || string(v.Body) != "too long" {
-			t.Errorf("%s: just as long as it may be: got %q, %v", name, v.Body, err)
+			t.Errorf("%s: just as long as it may be: got %+v, %v", name, v, err)
 		}
 	}
 }
