@@ -494,3 +494,24 @@ func TestALateFailureDoesNotEjectWhatIsBack(t *testing.T) {
 		})
 	})
 }
+
+// A good probe ends an ejection when its time is over, and not before.
+func TestAGoodProbeDoesNotShortenAnEjection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config("round_robin", 1, 1)
+		cfg.Health.Probe, cfg.Health.ProbeInterval = "/health", time.Second
+		p := newPool(t, cfg)
+		p.StartProbes(func(context.Context, string) error { return nil })
+		failOnly(t, p, "b")
+		time.Sleep(cfg.Health.FailTimeout * 7 / 10)
+		synctest.Wait()
+		if got := reasons(p); got != "a:well b:out" || picked(t, p, 20) != "a" {
+			t.Errorf("with good probes before its time is over: %s", got)
+		}
+		time.Sleep(longestEjection)
+		synctest.Wait()
+		if got := reasons(p); got != "a:well b:well" {
+			t.Errorf("with good probes when its time is over: %s", got)
+		}
+	})
+}

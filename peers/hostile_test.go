@@ -364,6 +364,39 @@ func TestCallsThatWaitAreBounded(t *testing.T) {
 	}
 }
 
+// A call gives its slot back once: when it is told that it waits, or at its end.
+func TestACallGivesItsSlotBackOnce(t *testing.T) {
+	near, _ := net.Pipe()
+	p, _ := pair(t, memnet.New())
+	for _, told := range []int{0, 1, 2} {
+		l := &link{pe: p.others["n1"], w: newWriter(near, p.stamp), slots: make(chan struct{}, 2), calls: map[uint64]*call{}, freesSlots: true}
+		l.slots <- struct{}{} // another call's
+		c := &call{l: l, req: &request{Request: cache.Request{Op: cache.OpGet}}, done: make(chan struct{})}
+		l.slots <- struct{}{}
+		if err := l.register(c); err != nil {
+			t.Fatal(err)
+		}
+		for range told {
+			if err := l.loading(c.id, nil); err != nil {
+				t.Error(err)
+			}
+		}
+		if n, want := len(l.slots), 2-min(told, 1); n != want {
+			t.Errorf("told %d times: %d slots are taken, want %d", told, n, want)
+		}
+		ended := make(chan struct{})
+		go func() { defer close(ended); l.finish(c); l.finish(c) }()
+		select {
+		case <-ended:
+		case <-time.After(10 * time.Second):
+			t.Fatalf("told %d times: its end waits for a slot that nobody has", told)
+		}
+		if n := len(l.slots); n != 1 {
+			t.Errorf("told %d times: %d slots are taken after its end, want the other's", told, n)
+		}
+	}
+}
+
 // A put for which there is no room is forgotten once all of its value has come:
 // one link may be refused any number of them.
 func TestRefusedPutsAreForgotten(t *testing.T) {
