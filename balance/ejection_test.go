@@ -468,3 +468,50 @@ func TestARequestToAKeptEndpointIsNoTrial(t *testing.T) {
 		})
 	})
 }
+
+// A request that was under way before an endpoint was found to be well again
+// says nothing of it.
+func TestALateFailureDoesNotEjectWhatIsBack(t *testing.T) {
+	everyPolicy(t, func(t *testing.T, policy string) {
+		synctest.Test(t, func(t *testing.T) {
+			cfg := config(policy, 1)
+			cfg.Health.MaxFails = 1
+			p := newPool(t, cfg)
+			failOnly(t, p, "a")
+			late := pick(t, p)
+			succeedOn(t, p, "a")
+			if !healthy(t, p, "a") {
+				t.Fatalf("a request succeeded: %s", reasons(p))
+			}
+			late.Done(balance.Failure)
+			if !healthy(t, p, "a") {
+				t.Errorf("a request from before that failed afterwards: %s", reasons(p))
+			}
+			pick(t, p).Done(balance.Failure)
+			if healthy(t, p, "a") {
+				t.Errorf("a request failed: %s", reasons(p))
+			}
+		})
+	})
+}
+
+// A good probe ends an ejection when its time is over, and not before.
+func TestAGoodProbeDoesNotShortenAnEjection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config("round_robin", 1, 1)
+		cfg.Health.Probe, cfg.Health.ProbeInterval = "/health", time.Second
+		p := newPool(t, cfg)
+		p.StartProbes(func(context.Context, string) error { return nil })
+		failOnly(t, p, "b")
+		time.Sleep(cfg.Health.FailTimeout * 7 / 10)
+		synctest.Wait()
+		if got := reasons(p); got != "a:well b:out" || picked(t, p, 20) != "a" {
+			t.Errorf("with good probes before its time is over: %s", got)
+		}
+		time.Sleep(longestEjection)
+		synctest.Wait()
+		if got := reasons(p); got != "a:well b:well" {
+			t.Errorf("with good probes when its time is over: %s", got)
+		}
+	})
+}

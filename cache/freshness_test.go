@@ -598,7 +598,9 @@ func TestHowLongAKeyIsMissing(t *testing.T) {
 				})
 				wantsLoads := func(n int, when string) {
 					t.Helper()
-					f.get(doc("k"))
+					if e := f.get(doc("k")).Entry; e.TTL == 0 {
+						t.Errorf("%s: it is missing for ever: %+v", when, e)
+					}
 					if got := f.origin.loads("k"); got != n {
 						t.Errorf("%s: %d loads, want %d", when, got, n)
 					}

@@ -378,6 +378,10 @@ func TestBodyLimit(t *testing.T) {
 		if sum := n.asked.Load() + other.asked.Load(); sum != 1 {
 			t.Errorf("%s: %d nodes were asked for what is too long anywhere", name, sum)
 		}
+		c = newClient(t, client.Config{MaxAnswerBytes: 8}, n)
+		if v, err := c.Get(t.Context(), "docs", "a"); err != nil || string(v.Body) != "too long" {
+			t.Errorf("%s: just as long as it may be: got %+v, %v", name, v, err)
+		}
 	}
 }
 

@@ -120,7 +120,16 @@ func TestAnAnswerOutlivesTheAgeOfItsConnection(t *testing.T) {
 				_, _ = io.WriteString(w, "b")
 			}
 		})
-		c := newClient(t, client.Config{Nodes: []string{"http://first"}, Dial: n.dial, MaxConnAge: time.Second})
+		var open atomic.Int64
+		dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := n.dial(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			open.Add(1)
+			return &counted{Conn: conn, close: sync.OnceFunc(func() { open.Add(-1) })}, nil
+		}
+		c := newClient(t, client.Config{Nodes: []string{"http://first"}, Dial: dial, MaxConnAge: time.Second})
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			if v, err := c.Get(t.Context(), "docs", "slow"); err != nil || string(v.Body) != "ab" {
@@ -131,8 +140,24 @@ func TestAnAnswerOutlivesTheAgeOfItsConnection(t *testing.T) {
 			if _, err := c.Get(t.Context(), "docs", "fast"); err != nil {
 				t.Error(err)
 			}
+			synctest.Wait()
+			if got := open.Load(); got > 2 {
+				t.Errorf("%d connections are open, want the one of the slow answer and a new one", got)
+				break
+			}
 			time.Sleep(time.Second)
 		}
 		wg.Wait()
 	})
+}
+
+// counted is a connection whose end is counted.
+type counted struct {
+	net.Conn
+	close func()
+}
+
+func (c *counted) Close() error {
+	c.close()
+	return c.Conn.Close()
 }

@@ -283,3 +283,23 @@ func TestEverySettingHasAFlag(t *testing.T) {
 		}
 	})
 }
+
+// A suggestion is at most three typing errors away, and has most of its letters
+// in common with what was written.
+func TestSuggest(t *testing.T) {
+	for _, c := range []struct {
+		written, name string
+		meant         bool
+	}{
+		{"tl", "ttl", true},
+		{"uri", "url", true},
+		{"hit", "ttl", false}, // two of three letters
+		{"pa", "path", false}, // half of it
+		{"mxbyts", "max_bytes", true},
+		{"mxbyt", "max_bytes", false}, // four errors
+	} {
+		if got := config.Suggest(c.written, []string{c.name}); (got != "") != c.meant {
+			t.Errorf("%s for %s: %q", c.written, c.name, got)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -71,8 +72,8 @@ func TestRoomGoesToTheFirstThatWaits(t *testing.T) {
 		if err := held.take(t.Context(), 10); err != nil {
 			t.Fatal(err)
 		}
-		order := make(chan int64, 3)
-		for _, n := range []int64{9, 1, 2} {
+		order := make(chan int64, 4)
+		ask := func(n int64) {
 			go func() {
 				s := b.share(nil)
 				if err := s.take(t.Context(), n); err != nil {
@@ -84,16 +85,80 @@ func TestRoomGoesToTheFirstThatWaits(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
+		for _, n := range []int64{9, 1, 2} {
+			ask(n)
+		}
 		held.give(4) // enough for the small ones, but not for the first
 		synctest.Wait()
+		ask(3) // nor may one that comes only now go before it
 		if len(order) != 0 {
 			t.Errorf("%v overtook the first", <-order)
 		}
 		held.release()
 		time.Sleep(time.Second)
-		got := []int64{<-order, <-order, <-order}
-		if got[2] != 2 {
+		synctest.Wait()
+		close(order)
+		var got []int64
+		for n := range order {
+			got = append(got, n)
+		}
+		if len(got) != 4 || got[0]+got[1] != 9+1 {
 			t.Errorf("room was given in the order %v", got)
+		}
+	})
+}
+
+// Who gives up waiting no longer holds up those behind it.
+func TestWhoGivesUpLetsInThoseBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := testBudget(10, nil)
+		if err := b.share(nil).take(t.Context(), 8); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var first, behind error
+		var waiting atomic.Int32
+		for _, ask := range []func(){
+			func() { first = b.share(nil).take(ctx, 5) },
+			func() { behind = b.share(nil).take(t.Context(), 2) },
+		} {
+			waiting.Add(1)
+			go func() { ask(); waiting.Add(-1) }()
+			synctest.Wait()
+		}
+		if n := waiting.Load(); n != 2 {
+			t.Fatalf("%d wait, want both", n)
+		}
+		cancel()
+		synctest.Wait()
+		if n := waiting.Load(); n != 0 {
+			t.Fatalf("%d of the two wait yet, although the first has given up", n)
+		}
+		if !errors.Is(first, context.Canceled) || behind != nil || b.inUse() != 10 {
+			t.Errorf("the first: %v, the one behind it: %v; %d bytes in use", first, behind, b.inUse())
+		}
+	})
+}
+
+// Nobody is turned away for room that somebody is about to give back.
+func TestThoseOnTheirWayOutAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		quiet, quietest := new(connection), new(connection)
+		b, ended := testBudget(20, quietness{quiet: 2 * time.Second, quietest: 3 * time.Second})
+		slow := b.share(quietest)
+		for _, s := range []*share{slow, b.share(quiet)} {
+			if err := s.take(t.Context(), 10); err != nil {
+				t.Fatal(err)
+			}
+		}
+		end := b.turnAway
+		b.turnAway = func(c *connection) { end(c); time.AfterFunc(4*lookEvery, slow.release) }
+		time.Sleep(2 * lookEvery)
+		if err := b.share(new(connection)).take(t.Context(), 5); err != nil {
+			t.Fatal(err)
+		}
+		if len(*ended) != 1 || (*ended)[0] != quietest {
+			t.Errorf("%d were turned away, want the quietest alone", len(*ended))
 		}
 	})
 }
@@ -322,10 +387,7 @@ func TestTheBudgetsBooksBalance(t *testing.T) {
 			b.mu.Unlock()
 			time.Sleep(10 * time.Millisecond)
 		}
-		for b.inUse() > 0 || b.queue.Len() > 0 {
-			time.Sleep(time.Second)
-		}
-		time.Sleep(time.Minute)
+		time.Sleep(time.Hour) // far longer than they take, each of their waits included
 		synctest.Wait()
 		if b.inUse() != 0 || len(b.entries) != 0 || len(b.shares) != 0 {
 			t.Errorf("%d bytes, %d entries, %d shares are left", b.inUse(), len(b.entries), len(b.shares))

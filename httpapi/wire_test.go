@@ -263,6 +263,38 @@ func TestASlowWriteOfAHalfClosedClient(t *testing.T) {
 	}
 }
 
+// stuckElsewhere is a cluster whose other node never answers a write.
+type stuckElsewhere struct{}
+
+func (stuckElsewhere) Acts(string) (uint64, bool) { return 0, false }
+
+func (stuckElsewhere) Forward(ctx context.Context, _ *cache.Request) (cache.Answer, error) {
+	select {
+	case <-ctx.Done():
+		return cache.Answer{}, cache.ErrWriteUnconfirmed.Because(ctx.Err())
+	case <-time.After(10 * time.Second):
+		return cache.Answer{}, errors.New("the write's time did not end")
+	}
+}
+
+// TestAWritesTimeEnds: a write whose client waits for ever ends at
+// request_timeout, whatever becomes of it.
+func TestAWritesTimeEnds(t *testing.T) {
+	s := serve(t, func(c *setup) {
+		c.cache.Router = stuckElsewhere{}
+		c.options.Limits.RequestTimeout = 20 * time.Millisecond
+	})
+	for _, c := range []struct{ line, body string }{
+		{"PUT /v1/cache/kv/a", "x"},
+		{"DELETE /v1/cache/kv/a", ""},
+		{"POST /v1/batch/kv", `{"delete":["a"]}`},
+	} {
+		if got := s.do(t, c.line, c.body); !strings.Contains(got.body, "write-unconfirmed") {
+			t.Errorf("%s: %d %q, want write-unconfirmed", c.line, got.StatusCode, got.body)
+		}
+	}
+}
+
 // TestHalfABody: neither a short body nor a chunked one without its end is
 // ever stored.
 func TestHalfABody(t *testing.T) {

@@ -30,6 +30,8 @@ func TestAnImpossibleListIsOneClearLine(t *testing.T) {
 		"a path":            {list("n0=http://h0:1/x"), `bad URL "http://h0:1/x"`},
 		"not a URL":         {list("n0=:"), `cluster.peers: "n0=:": bad URL`},
 		"bad weight":        {list(a + ";weight=0"), `"weight=0" must be weight=N`},
+		"weight too large":  {list(a + ";weight=1001"), `"weight=1001" must be weight=N, N from 1 to 1000`},
+		"own weight":        {func(o *options) { o.Self.Weight = 1001 }, `cluster.weight: 1001: must be 1 to 1000`},
 		"unknown option":    {list(a + ";size=1"), `"size=1" must be weight=N`},
 		"another weight":    {func(o *options) { o.Config.Weight = 2 }, `cluster.weight: 2: cluster.peers has n0 with weight 1`},
 		"weight zero":       {func(o *options) { o.Config.Weight = 0 }, `cluster.weight: 0`},
@@ -68,6 +70,16 @@ func TestWeightsOfTheListShapeTheRing(t *testing.T) {
 	}
 	if share := v.Share("n1"); share < 0.7 || share > 0.8 {
 		t.Errorf("weight 3 of 4 has a share of %v", share)
+	}
+}
+
+func TestTheLargestWeight(t *testing.T) {
+	cfg := membership.DefaultConfig()
+	cfg.VirtualNodes = 1
+	cfg.Peers = []string{"n0=http://h0:65535;weight=1000"}
+	v, err := membership.OwnView(cfg, membership.Member{ID: "n0", Weight: 1000})
+	if err != nil || v.Members[0].Weight != 1000 {
+		t.Errorf("%+v, %v", v, err)
 	}
 }
 

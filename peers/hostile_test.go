@@ -363,3 +363,97 @@ func TestCallsThatWaitAreBounded(t *testing.T) {
 		t.Errorf("told when it is answered: %v; %d wait, %d others", err, len(in.waits), len(in.calls))
 	}
 }
+
+// A call gives its slot back once: when it is told that it waits, or at its end.
+func TestACallGivesItsSlotBackOnce(t *testing.T) {
+	near, _ := net.Pipe()
+	p, _ := pair(t, memnet.New())
+	for _, told := range []int{0, 1, 2} {
+		l := &link{pe: p.others["n1"], w: newWriter(near, p.stamp), slots: make(chan struct{}, 2), calls: map[uint64]*call{}, freesSlots: true}
+		l.slots <- struct{}{} // another call's
+		c := &call{l: l, req: &request{Request: cache.Request{Op: cache.OpGet}}, done: make(chan struct{})}
+		l.slots <- struct{}{}
+		if err := l.register(c); err != nil {
+			t.Fatal(err)
+		}
+		for range told {
+			if err := l.loading(c.id, nil); err != nil {
+				t.Error(err)
+			}
+		}
+		if n, want := len(l.slots), 2-min(told, 1); n != want {
+			t.Errorf("told %d times: %d slots are taken, want %d", told, n, want)
+		}
+		ended := make(chan struct{})
+		go func() { defer close(ended); l.finish(c); l.finish(c) }()
+		select {
+		case <-ended:
+		case <-time.After(10 * time.Second):
+			t.Fatalf("told %d times: its end waits for a slot that nobody has", told)
+		}
+		if n := len(l.slots); n != 1 {
+			t.Errorf("told %d times: %d slots are taken after its end, want the other's", told, n)
+		}
+	}
+}
+
+// A put for which there is no room is forgotten once all of its value has come:
+// one link may be refused any number of them.
+func TestRefusedPutsAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := memnet.New()
+		good, bad := pair(t, n)
+		good.Start(idle{})
+		defer good.Close()
+		serve(t, n, "n0:1", good)
+		conn, r := dialled(t, n, bad)
+		defer conn.Close()
+		id := uint64(0)
+		put := func(size int) []byte {
+			id++
+			return frameOf(frameCall, id, appendRequest(nil, &request{Request: cache.Request{Op: cache.OpPut, Value: make([]byte, size)}, hop: 1}))
+		}
+		send := func(frames []byte) {
+			t.Helper()
+			for _, frame := range stamped(frames, bad.incarnation) {
+				if _, err := conn.Write(frame); err != nil {
+					t.Fatalf("put %d: the link is over: %v", id, err)
+				}
+			}
+		}
+		answers := make(chan header)
+		go func() {
+			defer close(answers)
+			for from := newFrameReader(r); ; {
+				h, err := from.header()
+				if err == nil {
+					_, err = from.r.Discard(h.body)
+				}
+				if err != nil {
+					return
+				}
+				if h.typ == frameAnswer {
+					answers <- h
+				}
+			}
+		}()
+		for range maxPartial >> 20 { // their values never come
+			send(put(1 << 20))
+		}
+		for range maxCalls + 2 {
+			send(put(chunkLen + 1))
+			if h, open := <-answers; !open || h.id != id {
+				t.Fatalf("put %d: answered %+v, the link is up: %v", id, h, open)
+			}
+			send(frameOf(frameChunk, id, make([]byte, chunkLen)))
+			send(frameOf(frameChunk, id, make([]byte, 1)))
+		}
+		conn.Close()
+		for range answers {
+			t.Error("an answer too many")
+		}
+		if s := good.Stats(); s.BrokenFrames != 0 {
+			t.Errorf("%d broken frames", s.BrokenFrames)
+		}
+	})
+}

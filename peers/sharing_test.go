@@ -1,11 +1,14 @@
 package peers
 
 import (
+	"context"
 	"errors"
+	"net"
 	"slices"
 	"testing"
 
 	"kring/cache"
+	"kring/peers/memnet"
 )
 
 // waiter is a call of which a sharing is told, without a link.
@@ -146,5 +149,59 @@ func TestASharedCallIsUnwantedWhenTheLastHasLeft(t *testing.T) {
 	s.join(alone, 8, true)
 	if s.goesOn(alone.shared) || s.join(waiter(), 8, false) {
 		t.Error("the call of a get that was alone goes on, or was joined")
+	}
+}
+
+// A link knows how many of its calls are waited for, however each of them ends:
+// it is asked the more often whether it lives while there are any.
+func TestALinkKnowsHowManyCallsAreWaitedFor(t *testing.T) {
+	near, _ := net.Pipe()
+	p, _ := pair(t, memnet.New())
+	l := &link{pe: p.others["n1"], w: newWriter(near, p.stamp), slots: make(chan struct{}, 10), calls: map[uint64]*call{}, freesSlots: true}
+	want := func(n int, when string) {
+		t.Helper()
+		if l.waiting != n {
+			t.Errorf("%s: %d are waited for, want %d", when, l.waiting, n)
+		}
+	}
+	begin := func() *call {
+		l.slots <- struct{}{}
+		c := &call{l: l, req: &request{Request: cache.Request{Op: cache.OpGet}, hop: 1}, done: make(chan struct{})}
+		if err := l.register(c); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	waits := func(c *call, starter bool) {
+		t.Helper()
+		if err := l.loading(c.id, appendLoading(nil, 7, starter)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, joined, left, answered := begin(), begin(), begin(), begin()
+	want(4, "four calls")
+	waits(first, true)
+	waits(joined, false)
+	want(3, "one has joined another")
+	l.finish(joined)
+	want(3, "the answer of the one that has joined, which was cancelled")
+	l.leave(left, context.Canceled)
+	want(2, "one has left")
+	l.finish(left)
+	want(2, "the answer of the one that has left")
+	l.final(answered)
+	want(1, "one was answered")
+	l.final(first)
+	want(0, "the one that was joined was answered")
+	select {
+	case <-joined.done:
+	default:
+		t.Error("the one that has joined is not answered")
+	}
+	begin()
+	l.silent()
+	want(0, "the member was taken for hung")
+	if len(l.slots) != 1 {
+		t.Errorf("%d slots are taken, want that of the call without an answer", len(l.slots))
 	}
 }
