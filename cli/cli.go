@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"kring/config"
 )
@@ -100,8 +102,9 @@ key, and the node that owns it answers from memory or loads it once.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		// Args makes a misspelt command an error of one line.
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return failed(cmd.Help()) },
+		Args:              noArgs,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return failed(cmd.Help()) },
+		PersistentPreRunE: noEmptyFlags,
 	}
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
@@ -122,6 +125,20 @@ key, and the node that owns it answers from memory or loads it once.`,
 		}
 	}
 	return root
+}
+
+// noEmptyFlags refuses --node "$UNSET": a flag that names something and is empty
+// would be as good as none, and the command do what nobody meant. What settings
+// may be, the configuration says.
+func noEmptyFlags(cmd *cobra.Command, _ []string) (err error) {
+	mayBe := []string{"cache-control", "content-type", "missing", "version"}
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if err == nil && f.Value.Type() == "string" && f.Value.String() == "" && !slices.Contains(mayBe, f.Name) {
+			what, _ := pflag.UnquoteUsage(f)
+			err = fmt.Errorf("--%s: %q is no %s", f.Name, "", what)
+		}
+	})
+	return err
 }
 
 // commandLine is where the root command has its line, for reports.

@@ -51,14 +51,10 @@ func (f *putFlags) run(cmd *cobra.Command, args []string) error {
 	switch {
 	case flags.Changed("ttl") && f.options.TTL <= 0:
 		return fmt.Errorf("--ttl: %v must be more than 0", f.options.TTL)
-	case flags.Changed("if-match") && f.options.IfMatch == "":
-		return errors.New(`--if-match: "" is no ETag`)
 	case flags.Changed("if-match") && f.options.IfAbsent:
 		return errors.New("--if-match: goes with no --if-absent")
 	case flags.Changed("file") && len(args) > 2:
 		return fmt.Errorf("--file: goes with no VALUE, but there is %q", args[2])
-	case flags.Changed("file") && f.from == "":
-		return errors.New(`--file: "" is no file`)
 	}
 	f.options.IfMatch = quoted(f.options.IfMatch)
 	c, err := f.client()

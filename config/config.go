@@ -76,7 +76,7 @@ func faults(err error) []error {
 }
 
 func read(file string, flags *pflag.FlagSet, validate func(node.Config) []error) (*Loaded, error) {
-	file, err := choose(file, flags)
+	file, err := choose(file)
 	if err != nil {
 		return nil, err
 	}
@@ -99,12 +99,9 @@ func read(file string, flags *pflag.FlagSet, validate func(node.Config) []error)
 	return loaded, nil
 }
 
-func choose(file string, flags *pflag.FlagSet) (string, error) {
+func choose(file string) (string, error) {
 	if file != "" {
 		return file, nil
-	}
-	if flags != nil && flags.Changed("config") { // --config "$UNSET"
-		return "", errors.New(`--config: "" is no file`)
 	}
 	switch _, err := os.Stat(DefaultFile); {
 	case err == nil:

@@ -18,7 +18,7 @@ var reportStyle string
 // SVG inside it. It goes without html/template, whose use alone keeps the
 // linker from dropping unused methods: 7 MB of the program.
 func (r *Result) WriteHTML(out io.Writer) error {
-	headline := map[Outcome]string{Well: "all was well", Doubtful: "no request failed, but not all was well", Wrong: "something was wrong"}[r.Outcome]
+	headline := map[Outcome]string{Well: r.wellInWords(), Doubtful: "no request failed, but not all was well", Wrong: "something was wrong"}[r.Outcome]
 	var p page
 	p.begin("kring load", headline, r.Outcome)
 	p.list(r.Findings)

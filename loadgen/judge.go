@@ -65,12 +65,19 @@ func (r *Result) judge() {
 func (r *Result) verdict() string {
 	switch findings := strings.Join(r.Findings, "; "); r.Outcome {
 	case Well:
-		return "all was well"
+		return r.wellInWords()
 	case Doubtful:
 		return "no request failed, but: " + findings
 	default:
 		return "something was wrong: " + findings
 	}
+}
+
+func (r *Result) wellInWords() string {
+	if r.Interrupted {
+		return "all was well until the interruption"
+	}
+	return "all was well"
 }
 
 // wrong says what must never be.
@@ -114,15 +121,15 @@ func (r *Result) slow() bool {
 	return u.Count >= slowSample && u.P999 >= float64(slowLeast.Milliseconds()) && u.P999 > slowFactor*u.P50
 }
 
-// tooFew tells whether an open loop fell behind its rate. An interrupted one may
-// have waited for its last answers.
+// tooFew tells whether an open loop fell behind its rate. What an interrupted
+// one waited for its last answers is not held against it.
 func (r *Result) tooFew() bool {
 	if r.Setup.Rate == 0 || r.Requests == 0 {
 		return false
 	}
 	seconds := r.Seconds
-	if r.Interrupted {
-		seconds -= grace.Seconds()
+	if r.Interrupted && r.sending > 0 {
+		seconds = r.sending.Seconds()
 	}
 	return float64(r.Requests) < rateReached*r.Setup.Rate*seconds
 }

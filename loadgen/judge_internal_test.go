@@ -47,7 +47,13 @@ func TestVerdictNamesWhatWasBad(t *testing.T) {
 		},
 		{"a rate that was nearly reached", func(r *Result) { r.Setup.Rate, r.Requests = 1250, 11_900 }, Well, nil},
 		{"a rate that was just missed", func(r *Result) { r.Setup.Rate, r.Requests, r.RPS = 1250, 11_870, 1187 }, Doubtful, []string{"the rate was not reached: 1187 of 1250 requests a second"}},
-		{"an interruption while the last answers were waited for", func(r *Result) { r.Setup.Rate, r.Requests, r.Interrupted = 1200, 9_600, true }, Well, nil},
+		{"an interruption while the last answers were waited for", func(r *Result) { r.Setup.Rate, r.Requests, r.Interrupted, r.sending = 1200, 9_600, true, 8*time.Second }, Well, nil},
+		{
+			"a rate that was not reached before an interruption", func(r *Result) {
+				r.Setup.Rate, r.Requests, r.RPS, r.Seconds, r.Interrupted, r.sending = 12_000, 1200, 800, 1.5, true, time.Second
+			}, Doubtful,
+			[]string{"the rate was not reached: 800 of 12000 requests a second"},
+		},
 		{
 			"books that were not checked", func(r *Result) { r.Books.NotChecked = []string{"the cluster: k is gone", noOrigin} }, Doubtful,
 			[]string{"the books were not checked: the cluster: k is gone"},
@@ -72,7 +78,10 @@ func TestVerdictNamesWhatWasBad(t *testing.T) {
 			t.Errorf("%s: error %v", tt.name, r.Err())
 		}
 		verdict := r.verdict()
-		if (verdict == "all was well") != (tt.outcome == Well) {
+		if strings.HasPrefix(verdict, "all was well") != (tt.outcome == Well) {
+			t.Errorf("%s: verdict %q", tt.name, verdict)
+		}
+		if r.Outcome == Well && strings.HasSuffix(verdict, "until the interruption") != r.Interrupted {
 			t.Errorf("%s: verdict %q", tt.name, verdict)
 		}
 		for _, f := range tt.want {

@@ -42,7 +42,7 @@ func (p *pace) next() (due time.Time, ok bool) {
 	if p.rate == 0 {
 		return due, p.until.IsZero() || time.Now().Before(p.until)
 	}
-	due = p.begun.Add(time.Duration(float64(n) / p.rate * float64(time.Second)))
+	due = p.begun.Add(time.Duration(min(float64(n)/p.rate*float64(time.Second), longest)))
 	if !p.until.IsZero() && !due.Before(p.until) {
 		return due, false
 	}
@@ -89,6 +89,10 @@ func (p *pace) timer(d time.Duration) bool {
 		return false
 	}
 }
+
+// longest is a time that no run lasts, in nanoseconds: of a rate far below one,
+// what is beyond it would not be a time.Duration.
+const longest = float64(1 << 62)
 
 // stop ends the run for all workers.
 func (p *pace) stop() { p.end() }

@@ -3,6 +3,7 @@ package loadgen
 import (
 	"context"
 	"errors"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -114,6 +115,45 @@ func TestInterruption(t *testing.T) {
 			t.Errorf("%d requests, %d errors in %v s, interrupted %v", r.Requests, r.Errors, r.Seconds, r.Interrupted)
 		}
 	})
+}
+
+// One request in years is one request, and not a flood.
+func TestRatesFarBelowOne(t *testing.T) {
+	for _, rate := range []float64{0.001, 1e-9, 1e-10, 1e-300, math.SmallestNonzeroFloat64} {
+		synctest.Test(t, func(t *testing.T) {
+			cfg := DefaultConfig()
+			cfg.Concurrency, cfg.Rate, cfg.Duration = 4, rate, time.Minute
+			if r := loadSlow(t.Context(), t, cfg, 0, 0); r.Requests != 1 {
+				t.Errorf("%d requests in a minute at %g a second, want 1", r.Requests, rate)
+			}
+			cfg.Duration = 0
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			if r := loadSlow(ctx, t, cfg, 0, 0); r.Requests != 1 {
+				t.Errorf("%d requests until the interruption at %g a second, want 1", r.Requests, rate)
+			}
+		})
+	}
+}
+
+// An open loop that keeps its rate until it is interrupted has reached it, and
+// one that does not has not, however soon that was.
+func TestRateOfAnInterruptedRun(t *testing.T) {
+	for _, tt := range []struct {
+		stall time.Duration
+		want  bool
+	}{{0, false}, {500 * time.Millisecond, true}} {
+		synctest.Test(t, func(t *testing.T) {
+			cfg := DefaultConfig()
+			cfg.Concurrency, cfg.Rate, cfg.Duration = 2, 100, time.Hour
+			ctx, cancel := context.WithTimeout(t.Context(), 999*time.Millisecond)
+			defer cancel()
+			r := loadSlow(ctx, t, cfg, time.Second-tt.stall, time.Second)
+			if r.tooFew() != tt.want || !r.Interrupted {
+				t.Errorf("a stall of %v at the end of a second: %d of 100 requests, interrupted %v, too few %v", tt.stall, r.Requests, r.Interrupted, r.tooFew())
+			}
+		})
+	}
 }
 
 func TestShares(t *testing.T) {

@@ -65,7 +65,8 @@ type Result struct {
 	Timeline    []Point `json:"timeline"`
 
 	histogram *hdrhistogram.Histogram
-	standIns  int64 // reads that waited for a load of a node that is marked for it
+	sending   time.Duration // until an interruption; 0: all of Seconds
+	standIns  int64         // reads that waited for a load of a node that is marked for it
 }
 
 // Setup is what the run was.
@@ -118,7 +119,7 @@ func (r *run) result(counters client.Counters) *Result {
 			Verify: r.cfg.Verify, Seed: r.cfg.Seed,
 		},
 		SentLate: latencyOf(late), Seconds: r.took.Seconds(), Interrupted: r.stopped, Timeline: r.timeline,
-		histogram: latency, standIns: t.standIns,
+		histogram: latency, sending: time.Duration(r.sending.Load()), standIns: t.standIns,
 	}
 	if r.cfg.pick != nil {
 		res.Setup.Keys = "of its own"

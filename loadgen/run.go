@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"kring/client"
@@ -97,7 +98,8 @@ type run struct {
 	begun    time.Time
 	took     time.Duration
 	timeline []Point
-	stopped  bool // by its context
+	stopped  bool         // by its context
+	sending  atomic.Int64 // nanoseconds until then; 0: not stopped
 }
 
 // newRun checks the configuration. The run's client is to be closed.
@@ -141,7 +143,10 @@ func (r *run) load(ctx context.Context, target cluster) (err error) {
 	// Requests outlive the end of the run, and an interruption by a little.
 	work, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(grace, cut) })()
+	defer context.AfterFunc(ctx, func() {
+		r.sending.Store(int64(time.Since(r.begun)))
+		time.AfterFunc(grace, cut)
+	})()
 
 	var book *ledger
 	if r.cfg.Verify && r.cfg.Write+r.cfg.Delete > 0 {
