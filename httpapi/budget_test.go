@@ -98,6 +98,40 @@ func TestRoomGoesToTheFirstThatWaits(t *testing.T) {
 	})
 }
 
+// Those that need little do not wait behind one that needs much, while there is
+// room for them.
+func TestALittleRoomIsThereForWhoNeedsNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := testBudget(1000, nil)
+		held, large, little := b.share(nil), b.share(nil), b.share(nil)
+		if err := held.take(t.Context(), 995); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			if err := large.take(t.Context(), 500); err != nil {
+				t.Error(err)
+			}
+		}()
+		synctest.Wait()
+		began := time.Now()
+		for range 5 {
+			if err := little.take(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(began); took != 0 {
+			t.Errorf("it took %v behind one that needs much", took)
+		}
+		if err := little.take(t.Context(), 1); !errors.Is(err, cache.ErrOverloaded) {
+			t.Errorf("without any room: %v, want overloaded", err)
+		}
+		held.release()
+		synctest.Wait()
+		little.release()
+		large.release()
+	})
+}
+
 func TestMoreThanTheWholeBudgetGoesAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, _ := testBudget(10, nil)
