@@ -31,6 +31,8 @@ const (
 // budget gets its room when nothing else is held.
 type budget struct {
 	max int64
+	// reserve is what is left of it to requests that need little.
+	reserve int64
 	// why is the detail of a refusal.
 	why string
 	// quiet is how long a client has kept its request waiting; 0: it does not.
@@ -98,7 +100,13 @@ func (b *budget) inUse() int64 {
 	return b.used
 }
 
-func (b *budget) fitsLocked(n int64) bool { return b.used+n <= b.max || b.used == 0 }
+func (b *budget) fitsLocked(n int64) bool {
+	most := b.max
+	if n > b.max/littlePart {
+		most -= b.reserve
+	}
+	return b.used+n <= most || b.used == 0
+}
 
 // takeLocked takes n bytes if there is room and nobody waits for it; for little of
 // it nobody needs to wait behind those that want much. A nil s leaves it to the
