@@ -28,6 +28,12 @@ const (
 	batchBuffer = 64 << 10
 	flushBytes  = 32 << 10
 	batchPiece  = 3 << 10 // whole groups of base64
+	// smallBatch is how long a batch's answer may be, in bytes, that is not
+	// charged to the budget of answers. entryFrame is what an entry has of it
+	// besides its texts, escapedByte what each of their bytes may take.
+	smallBatch  = 2 * uncounted
+	entryFrame  = 160
+	escapedByte = 6
 )
 
 // maxBatchBody bounds a batch's body: each byte of a key may be escaped as
@@ -84,7 +90,7 @@ func (a *API) answerBatch(ctx context.Context, c *gin.Context, group string, req
 	h.Set("Cache-Control", "no-store")
 	room := a.responses.answering(c)
 	defer room.release()
-	out := &batchOut{w: c.Writer, start: func(out *batchOut) { enc.begin(out, len(req.keys)) }}
+	out := &batchOut{w: c.Writer, keys: len(req.keys), start: enc.begin}
 	defer out.close()
 	ctx = context.WithValue(ctx, cache.RequestIDKey{}, a.requestID(c))
 	// What gets may still take: a client that reads slowly does not use it up.
@@ -131,7 +137,9 @@ func (a *API) answerSome(
 	for n < len(results) && (del || results[n].Answered()) {
 		n++
 	}
-	if err := a.chargeBatch(ctx, c, room, results[:n]); err != nil {
+	if size := sizeOfBatch(keys[:n], results[:n]); n == out.keys && size <= smallBatch {
+		out.buf = make([]byte, 0, size)
+	} else if err := a.chargeBatch(ctx, c, room, results[:n]); err != nil {
 		return 0, err
 	}
 	out.begin()
@@ -152,6 +160,18 @@ func (a *API) answerSome(
 		}
 	}
 	return n, nil
+}
+
+// sizeOfBatch is the most that an answer with these results takes.
+func sizeOfBatch(keys []string, results []cache.Result) int {
+	size := entryFrame
+	for i, key := range keys {
+		size += entryFrame + (escapedByte+2)*len(key) // and once more in base64
+		if e := results[i].Entry; e != nil {
+			size += escapedByte * (len(e.Value) + len(e.ContentType) + len(e.ContentEncoding) + len(e.ETag))
+		}
+	}
+	return size
 }
 
 // chargeBatch charges the values of results, and with the first of them the
@@ -201,20 +221,26 @@ var batchBuffers = sync.Pool{New: func() any { return new([batchBuffer]byte) }}
 // it is enough.
 type batchOut struct {
 	w      io.Writer
-	start  func(*batchOut) // writes what comes first
-	memory *[batchBuffer]byte
-	buf    []byte // in memory
+	keys   int                  // of the whole batch
+	start  func(*batchOut, int) // writes what comes first
+	memory *[batchBuffer]byte   // nil: the answer is small
+	buf    []byte               // in memory, if there is any
+	begun  bool
 	err    error
 }
 
-// begin gets the memory, and starts the answer; the second time it does
-// nothing. Until there is something to encode, there is no use for it.
+// begin gets the memory, if there is no buffer, and starts the answer; the second
+// time it does nothing. Until there is something to encode, there is no use for it.
 func (o *batchOut) begin() {
-	if o.memory == nil {
+	if o.begun {
+		return
+	}
+	o.begun = true
+	if o.buf == nil {
 		o.memory = batchBuffers.Get().(*[batchBuffer]byte)
 		o.buf = o.memory[:0]
-		o.start(o)
 	}
+	o.start(o, o.keys)
 }
 
 func (o *batchOut) close() {
@@ -248,20 +274,22 @@ func (o *batchOut) failure() error {
 // text appends what is short.
 func (o *batchOut) text(s string) { o.buf = append(o.buf, s...) }
 
-// writePieces encodes s piece by piece.
+// writePieces encodes s piece by piece, until the client is gone.
 func writePieces[T string | []byte](o *batchOut, s T, encode func(out []byte, piece T) []byte) {
-	for len(s) > batchPiece {
+	for len(s) > batchPiece && o.err == nil {
 		o.buf = encode(o.buf, s[:batchPiece])
 		s = s[batchPiece:]
 		o.flushFull()
 	}
-	o.buf = encode(o.buf, s)
-	o.flushFull()
+	if o.err == nil {
+		o.buf = encode(o.buf, s)
+		o.flushFull()
+	}
 }
 
 // writeCharacters is writePieces with no piece that ends within a character.
 func writeCharacters[T string | []byte](o *batchOut, s T, encode func(out []byte, piece T) []byte) {
-	for len(s) > batchPiece {
+	for len(s) > batchPiece && o.err == nil {
 		n := batchPiece
 		for n > batchPiece-utf8.UTFMax && !utf8.RuneStart(s[n]) {
 			n--
@@ -270,8 +298,10 @@ func writeCharacters[T string | []byte](o *batchOut, s T, encode func(out []byte
 		s = s[n:]
 		o.flushFull()
 	}
-	o.buf = encode(o.buf, s)
-	o.flushFull()
+	if o.err == nil {
+		o.buf = encode(o.buf, s)
+		o.flushFull()
+	}
 }
 
 // deleteMany deletes keys, a few at a time, and waits for all.

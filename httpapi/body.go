@@ -27,11 +27,13 @@ const (
 
 var errTooLarge = cache.ErrValueTooLarge.With("the body is larger than this node accepts")
 
-// newBodies makes a budget for bodies that are being read.
+// newBodies makes a budget for bodies that are being read. A list of keys has its
+// room until the answer is written: who takes nothing of that is as quiet as who
+// sends nothing.
 func newBodies(bytes int64) *budget {
 	return &budget{
 		max: bytes, why: "too many bodies are being read",
-		quiet: (*connection).silent, quietAfter: silentAfter, turnAway: (*connection).hurry,
+		quiet: (*connection).quiet, quietAfter: silentAfter, turnAway: (*connection).end,
 		shares: make(map[*share]struct{}),
 	}
 }

@@ -16,17 +16,23 @@ import (
 const (
 	// lookEvery is how often a budget under pressure looks at its clients.
 	lookEvery = 250 * time.Millisecond
+	// littlePart is the part of a budget that a request may take past those that
+	// wait, one in so many: 256 KiB of 64 MiB.
+	littlePart = 256
 	// patience is how long a request waits for room before it is refused.
 	patience = 3 * time.Second
 )
 
 // budget bounds the bytes that requests have in memory for one purpose. A
-// request that finds no room waits for a moment, first come, first served.
+// request that finds no room waits for a moment, first come, first served, but
+// for those that need little.
 // Meanwhile the clients that have done nothing for longest, although the node
 // waits for them, are turned away. A request that is larger than the whole
 // budget gets its room when nothing else is held.
 type budget struct {
 	max int64
+	// reserve is what is left of it to requests that need little.
+	reserve int64
 	// why is the detail of a refusal.
 	why string
 	// quiet is how long a client has kept its request waiting; 0: it does not.
@@ -94,12 +100,19 @@ func (b *budget) inUse() int64 {
 	return b.used
 }
 
-func (b *budget) fitsLocked(n int64) bool { return b.used+n <= b.max || b.used == 0 }
+func (b *budget) fitsLocked(n int64) bool {
+	most := b.max
+	if n > b.max/littlePart {
+		most -= b.reserve
+	}
+	return b.used+n <= most || b.used == 0
+}
 
-// takeLocked takes n bytes if there is room and nobody waits for it. A nil s
-// leaves it to the caller where they belong.
+// takeLocked takes n bytes if there is room and nobody waits for it; for little of
+// it nobody needs to wait behind those that want much. A nil s leaves it to the
+// caller where they belong.
 func (b *budget) takeLocked(s *share, n int64) bool {
-	if b.queue.Len() > 0 || !b.fitsLocked(n) {
+	if b.queue.Len() > 0 && n > b.max/littlePart || !b.fitsLocked(n) {
 		return false
 	}
 	b.grantLocked(s, n)

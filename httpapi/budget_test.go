@@ -163,6 +163,66 @@ func TestThoseOnTheirWayOutAreCounted(t *testing.T) {
 	})
 }
 
+// Those that need little do not wait behind one that needs much, while there is
+// room for them.
+func TestALittleRoomIsThereForWhoNeedsNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := testBudget(1000, nil)
+		held, large, little := b.share(nil), b.share(nil), b.share(nil)
+		if err := held.take(t.Context(), 995); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			if err := large.take(t.Context(), 500); err != nil {
+				t.Error(err)
+			}
+		}()
+		synctest.Wait()
+		began := time.Now()
+		for range 5 {
+			if err := little.take(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(began); took != 0 {
+			t.Errorf("it took %v behind one that needs much", took)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := little.take(ctx, 1); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("without any room: %v, want the end of the wait", err)
+		}
+		held.release()
+		synctest.Wait()
+		little.release()
+		large.release()
+	})
+}
+
+// Large answers leave some room to small ones.
+func TestLargeAnswersLeaveRoomToSmallOnes(t *testing.T) {
+	const most = 64 << 20
+	r := NewResponses(most)
+	large := 0
+	for r.Take(&cache.Entry{}, 1<<20) {
+		large++
+	}
+	if large != 63 {
+		t.Errorf("%d values of 1 MiB had room, want 63", large)
+	}
+	small := 0
+	for r.Take(&cache.Entry{}, 64<<10) {
+		small++
+	}
+	if small != 16 || r.inUse() != most {
+		t.Errorf("%d values of 64 KiB had room beside them, want 16; %d bytes in use", small, r.inUse())
+	}
+	alone := NewResponses(most)
+	if !alone.Take(&cache.Entry{}, most) {
+		t.Error("one that takes all has no room when it is alone")
+	}
+}
+
 func TestMoreThanTheWholeBudgetGoesAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, _ := testBudget(10, nil)

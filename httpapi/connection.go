@@ -93,11 +93,24 @@ func (c *connection) silent(now time.Time) time.Duration {
 	return 0
 }
 
+// quiet is how long the client has neither sent what is awaited nor taken what is
+// written.
+func (c *connection) quiet(now time.Time) time.Duration { return max(c.silent(now), c.stalled(now)) }
+
 // cut ends the writing of an answer.
 func (c *connection) cut() { _ = c.Conn.Close() }
 
 // hurry ends the wait for a body.
 func (c *connection) hurry() { _ = c.Conn.SetReadDeadline(start) }
+
+// end ends what the client is waited for.
+func (c *connection) end() {
+	if c.reading.Load() > 0 {
+		c.hurry()
+	} else {
+		c.cut()
+	}
+}
 
 // connectionKey is a request's connection in its context.
 type connectionKey struct{}

@@ -312,7 +312,11 @@ func TestABodyTakesRoomWhenItsBytesCome(t *testing.T) {
 				s := serve(t)
 				s.silent(t, clients, line, 65536, sent)
 				eventually(t, "all are being read", func() bool {
-					return s.metric(t, "kring_http_requests_in_flight") == clients && s.metric(t, "kring_http_body_bytes") >= float64(clients*sent)
+					values := clients // small lists take no room
+					if !strings.HasPrefix(line, "PUT") {
+						values = 0
+					}
+					return s.metric(t, "kring_http_requests_in_flight") == clients && s.metric(t, "kring_http_body_bytes") >= float64(values*sent)
 				})
 				if held := s.metric(t, "kring_http_body_bytes"); held > float64(clients*sent*8<<10) {
 					t.Errorf("%v bytes are held for %d bytes each", held, sent)
@@ -346,6 +350,55 @@ func TestReadersDoNotShutOutWriters(t *testing.T) {
 		if got := s.do(t, "PUT /v1/cache/kv/a", value); got.StatusCode/100 != 2 {
 			t.Errorf("a PUT: %d %s", got.StatusCode, got.body)
 		}
+	}
+	refused := s.metric(t, "kring_http_bodies_refused_total")
+	s.smallLists(t)
+	if s.metric(t, "kring_http_bodies_refused_total") != refused {
+		t.Error("a small list needed room")
+	}
+}
+
+// smallLists sends lists that are too small to need room.
+func (s *server) smallLists(t *testing.T) {
+	t.Helper()
+	for _, c := range []struct {
+		line, body string
+		status     int
+	}{
+		{"POST /v1/batch/kv", `{"keys":["none"]}`, 200},
+		{"POST /v1/batch/kv", `{"delete":["none"]}`, 200},
+		{"POST /v1/purge/kv", `{"tags":["none"]}`, 204},
+	} {
+		if got := s.do(t, c.line, c.body); got.StatusCode != c.status {
+			t.Errorf("%s %s: %d %s", c.line, c.body, got.StatusCode, got.body)
+		}
+	}
+}
+
+// TestReadersOfBatchesDoNotKeepTheRoomOfTheirKeys: the keys of a batch are held
+// until its answer is written; who reads nothing of that makes room.
+func TestReadersOfBatchesDoNotKeepTheRoomOfTheirKeys(t *testing.T) {
+	const value = 4 << 20 // more than the kernel takes of an answer that nobody reads
+	s := serve(t, largest(value))
+	s.do(t, "PUT /v1/cache/kv/large", strings.Repeat("x", value))
+	list := `{"keys":["large"` + strings.Repeat(`,"`+strings.Repeat("k", 1000)+`"`, 900) + `]}`
+	for range 18 {
+		conn := s.dial(t)
+		t.Cleanup(func() { conn.Close() })
+		if err := conn.(*net.TCPConn).SetReadBuffer(4096); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(conn, request("POST /v1/batch/kv", nil, list)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "there is no more room for keys", func() bool { return s.metric(t, "kring_http_body_bytes") > 15<<20 })
+	s.smallLists(t)
+	eventually(t, "another large batch is answered", func() bool {
+		return s.do(t, "POST /v1/batch/kv", strings.Replace(list, `"large",`, "", 1)).StatusCode == 200
+	})
+	if n := s.metric(t, "kring_http_bodies_turned_away_total"); n < 1 || n > 4 {
+		t.Errorf("%v were turned away for two at most that waited", n)
 	}
 }
 
@@ -617,6 +670,8 @@ func TestWhatSendsNoLargeValueNeedsNoRoom(t *testing.T) {
 		{"GET /v1/cache/kv/small", "Accept: */*", 200},
 		{"GET /v1/cache/kv/missing", "Accept: */*", 404},
 		{"PUT /v1/cache/kv/small", "Content-Length: 0", 204},
+		{"POST /v1/batch/kv", `{"keys":["small","missing"]}`, 200},
+		{"POST /v1/batch/kv", `{"delete":["missing"]}`, 200},
 		{"GET /v1/stats", "Accept: */*", 200},
 		{"GET /metrics", "Accept: */*", 200},
 	} {

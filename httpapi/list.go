@@ -22,7 +22,8 @@ const (
 
 // listBody reads a body that is a list of keys or tags as it arrives. Nothing
 // but the list is kept, and what is kept counts against the budget of all
-// lists.
+// lists. A list of up to listBuffer takes no more than the connection does and
+// is not counted: nobody's large lists shut out a small one.
 type listBody struct {
 	*share
 	r     *bufio.Reader
@@ -42,15 +43,12 @@ func (a *API) readList(r *http.Request, limit int64) (*listBody, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newListBody(r.Context(), a.lists.share(conn), first, from)
+	return newListBody(r.Context(), a.lists.share(conn), first, from), nil
 }
 
-func newListBody(ctx context.Context, s *share, first []byte, rest io.Reader) (*listBody, error) {
-	if err := s.take(ctx, listBuffer); err != nil {
-		return nil, err
-	}
+func newListBody(ctx context.Context, s *share, first []byte, rest io.Reader) *listBody {
 	r := bufio.NewReaderSize(io.MultiReader(bytes.NewReader(first), rest), listBuffer)
-	return &listBody{share: s, r: r, ctx: ctx}, nil
+	return &listBody{share: s, r: r, ctx: ctx, spare: listBuffer}
 }
 
 // keep makes room for n more bytes; it asks the budget for a few KiB at a time.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -86,23 +87,52 @@ func FuzzEntityTags(f *testing.F) {
 // listOf is a list that comes a few bytes at a time.
 func listOf(t testing.TB, body []byte) *listBody {
 	t.Helper()
-	l, err := newListBody(t.Context(), newBodies(1<<20).share(nil), nil, iotest.OneByteReader(bytes.NewReader(body)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
+	return newListBody(t.Context(), newBodies(1<<20).share(nil), nil, iotest.OneByteReader(bytes.NewReader(body)))
 }
 
 // written is what an encoder writes of a batch of one entry.
 func written(enc batchEncoder, e batchEntry) []byte {
 	var all bytes.Buffer
-	out := &batchOut{w: &all, start: func(out *batchOut) { enc.begin(out, 1) }}
+	out := &batchOut{w: &all, keys: 1, start: enc.begin}
 	defer out.close()
 	out.begin()
 	enc.entry(out, e)
 	enc.end(out)
 	out.flush()
 	return all.Bytes()
+}
+
+// goneAfter is a client that goes after so many bytes.
+type goneAfter struct{ left int }
+
+func (g *goneAfter) Write(b []byte) (int, error) {
+	if g.left -= len(b); g.left < 0 {
+		return 0, io.ErrClosedPipe
+	}
+	return len(b), nil
+}
+
+// What nobody will read is not encoded.
+func TestEncodingEndsWhenTheClientIsGone(t *testing.T) {
+	const size, read = 8 << 20, 1 << 20
+	encoded := 0
+	counted := func(buf, piece []byte) []byte {
+		encoded += len(piece)
+		return append(buf, piece...)
+	}
+	for name, write := range map[string]func(*batchOut, []byte, func(buf, piece []byte) []byte){
+		"pieces": writePieces[[]byte], "characters": writeCharacters[[]byte],
+	} {
+		encoded = 0
+		out := &batchOut{w: &goneAfter{read}, start: func(*batchOut, int) {}}
+		out.begin()
+		write(out, make([]byte, size), counted)
+		write(out, make([]byte, size), counted)
+		if out.failure() == nil || encoded > read+batchBuffer {
+			t.Errorf("%s: %d bytes were encoded for one that read %d", name, encoded, read)
+		}
+		out.close()
+	}
 }
 
 // FuzzJSONBatch: what is accepted names the keys that a reader of the same
@@ -279,10 +309,7 @@ func TestAListIsReadNoFurtherThanItsLimit(t *testing.T) {
 	} {
 		bodies, rest := newBodies(1<<20), &endless{}
 		s := bodies.share(nil)
-		l, err := newListBody(t.Context(), s, []byte(begins), rest)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := newListBody(t.Context(), s, []byte(begins), rest)
 		if err := decode(l); !errors.Is(err, cache.ErrValueTooLarge) {
 			t.Errorf("%s: %v", begins, err)
 		}
@@ -314,10 +341,7 @@ func TestATextWithoutEndIsCharged(t *testing.T) {
 			if err := other.take(t.Context(), 1); err != nil { // or a text could have all the room
 				t.Fatal(err)
 			}
-			l, err := newListBody(t.Context(), s, []byte(c.begins), iotest.OneByteReader(zeros{}))
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := newListBody(t.Context(), s, []byte(c.begins), iotest.OneByteReader(zeros{}))
 			if err := c.decode(l); !errors.Is(err, cache.ErrOverloaded) {
 				t.Errorf("%s: %v, want overloaded", name, err)
 			}

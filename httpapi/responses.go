@@ -16,6 +16,10 @@ const (
 	// stalledAfter is how long a client must have taken nothing before its
 	// connection is closed for others.
 	stalledAfter = 3 * time.Second
+	// smallShare is the part of the budget that large answers leave to small ones,
+	// one in so many: 1 MiB of 64 MiB. The kernel takes a small answer whole, also
+	// for a client that reads nothing, so few of them are there at a time.
+	smallShare = 64
 	// reportBytes is what answers to operators may take. They have room of their
 	// own: they matter most when clients use up theirs.
 	reportBytes = 16 << 20
@@ -33,7 +37,7 @@ type Responses struct{ budget }
 // NewResponses makes a budget of so many bytes.
 func NewResponses(bytes int64) *Responses {
 	return &Responses{budget{
-		max: bytes, why: "too much is on its way to clients that read slowly",
+		max: bytes, reserve: bytes / smallShare, why: "too much is on its way to clients that read slowly",
 		quiet: (*connection).stalled, quietAfter: stalledAfter, turnAway: (*connection).cut,
 		shares: make(map[*share]struct{}), entries: make(map[*cache.Entry]charge),
 	}}

@@ -13,6 +13,10 @@ import (
 // one value of any size is let in below it.
 const maxUnsent = 4 << 20
 
+// maxSmall is how many bytes of frames without a big value may wait beside big
+// values that take all of maxUnsent: those go before them anyway.
+const maxSmall = 1 << 20
+
 // maxControl bounds what never waits: pings, pongs, loading and cancel frames.
 const maxControl = 1 << 20
 
@@ -78,7 +82,7 @@ func (w *writer) send(ctx context.Context, o outgoing, stop <-chan struct{}) err
 			w.mu.Unlock()
 			return w.err
 		}
-		if w.unsent < maxUnsent {
+		if w.roomLocked(o) {
 			err := w.queueLocked(o)
 			w.mu.Unlock()
 			if err == nil {
@@ -104,12 +108,18 @@ func (w *writer) send(ctx context.Context, o outgoing, stop <-chan struct{}) err
 // trySend is send for who must not wait. False: the frame was not queued.
 func (w *writer) trySend(o outgoing) bool {
 	w.mu.Lock()
-	queued := w.err == nil && w.unsent < maxUnsent && w.queueLocked(o) == nil
+	queued := w.err == nil && w.roomLocked(o) && w.queueLocked(o) == nil
 	w.mu.Unlock()
 	if queued {
 		w.signal()
 	}
 	return queued
+}
+
+// roomLocked says whether a frame may be queued. Small ones do not wait behind
+// the senders of big values, who would keep all room for each other.
+func (w *writer) roomLocked(o outgoing) bool {
+	return w.unsent < maxUnsent || o.bulk() == nil && len(w.batch) < maxSmall
 }
 
 func (w *writer) queueLocked(o outgoing) error {

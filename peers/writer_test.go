@@ -82,6 +82,37 @@ func TestASmallFrameOvertakesABigValue(t *testing.T) {
 	})
 }
 
+// However many senders of big values wait for room, a small frame does not.
+func TestASmallFrameNeedsNoRoomOfBigValues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _, post := sending(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		var senders sync.WaitGroup
+		for id := range uint64(100) {
+			senders.Go(func() { _ = w.send(ctx, post(id, maxUnsent/2), nil) })
+		}
+		synctest.Wait()
+		if w.trySend(post(100, maxUnsent/2)) {
+			t.Error("there was room for one more big value")
+		}
+		began := time.Now()
+		if err := w.send(t.Context(), post(101, 10), nil); err != nil || time.Since(began) != 0 {
+			t.Errorf("a small frame: %v, after %v", err, time.Since(began))
+		}
+		if !w.trySend(post(102, 10)) {
+			t.Error("a small frame that cannot wait was not queued")
+		}
+		small := 0
+		for ; small < 1000 && w.trySend(post(103, chunkLen)); small++ {
+		}
+		if small*chunkLen > maxSmall+chunkLen {
+			t.Errorf("%d bytes of small frames were queued", small*chunkLen)
+		}
+		cancel()
+		senders.Wait()
+	})
+}
+
 func TestWhatIsUnsentIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, far, post := sending(t)
