@@ -376,6 +376,7 @@ func TestBrokenAnswers(t *testing.T) {
 		{"an encoding that cannot be told", say(ok + "Content-Encoding: a\x01b\r\nContent-Length: 1\r\n\r\na"), cache.ErrOriginBadAnswer},
 		{"a 404 that is cut", sayAndClose("HTTP/1.1 404 Not Found\r\nContent-Length: 10\r\n\r\nshort"), cache.ErrOriginBadAnswer},
 		{"a part", say("HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-0/2\r\nContent-Length: 1\r\n\r\na"), cache.ErrOriginBadAnswer},
+		{"a status below 100", say("HTTP/1.1 099 Odd\r\nContent-Length: 0\r\n\r\n"), cache.ErrOriginBadAnswer},
 		{"closed without an answer", sayAndClose(""), cache.ErrOriginFailed},
 		{"reset without an answer", func(c net.Conn, _ *http.Request, _ int64) bool {
 			reset(t, c)

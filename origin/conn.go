@@ -157,7 +157,7 @@ func (c *conn) roundTrip(ctx context.Context, request []byte) (a *answer, seen b
 			return nil, true, errors.New("the answer is not of HTTP/1")
 		case resp.StatusCode == http.StatusSwitchingProtocols:
 			return nil, true, errors.New("the origin switches protocols unasked")
-		case resp.StatusCode >= 200:
+		case resp.StatusCode >= 200 || resp.StatusCode < 100: // not 1xx: no other answer follows
 			if err := trimNames(resp.Header); err != nil {
 				return nil, true, err
 			}
