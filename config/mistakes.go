@@ -93,11 +93,23 @@ func (l *loader) explained(fault *node.FieldError) bool {
 			return true
 		case l.sources[fault.Field] == "setting "+m.about:
 			return true
-		case listOf(m.about) != "" && strings.Contains(fault.Problem, "the list "+listOf(m.about)):
-			return true // the item may have been left out
+		case mayBeMissing(m.about, fault.Problem):
+			return true
 		}
 	}
 	return false
+}
+
+// mayBeMissing reports whether a problem is that a list lacks the item that a
+// setting is of, which may have been left out. An item without a name may be any.
+func mayBeMissing(setting, problem string) bool {
+	list, rest, ok := strings.Cut(setting, "[")
+	if !ok || !strings.Contains(problem, "the list "+list) {
+		return false
+	}
+	name, _, _ := strings.Cut(rest, "]")
+	_, err := strconv.Atoi(name)
+	return err == nil || strings.Contains(problem, strconv.Quote(name))
 }
 
 // around reports whether a field is one of those that have been changed here,
@@ -124,15 +136,6 @@ func nameless(path string) string {
 		return ""
 	}
 	return item[:strings.LastIndex(item, "[")]
-}
-
-// listOf is the outermost list that a setting is of, or "".
-func listOf(path string) string {
-	list, _, ok := strings.Cut(path, "[")
-	if !ok {
-		return ""
-	}
-	return list
 }
 
 // place is where a setting is in a configuration.

@@ -253,6 +253,16 @@ func TestAllMistakesAtOnce(t *testing.T) {
 		{"open to strangers, and a typo", "node: {listen: ':8001'}\nlog: {levl: info}", []string{
 			"log.levl: unknown setting; did you mean log.level?", `node.listen: ":8001" is open to other machines: set cluster.secret and auth.tokens (or start with --insecure)`,
 		}},
+		{"a pool that is not there, and another one that is wrong", "pools: [{name: p, max_loads: 0}]\ngroups: [{name: a, origin: {pool: q, path: '/{key}'}}]", []string{
+			"pools[p].max_loads: 0: must be at least 1", `groups[a].origin.pool: "q" is not in the list pools`,
+		}},
+		{"a pool that is wrong, and one that is not there beside it", "pools: [{name: p, endpoints: [{name: a, url: h}]}]\ngroups: [{name: a, origin: {pool: p, path: '/{key}'}}, {name: b, origin: {pool: q, path: '/{key}'}}]", []string{
+			`pools[p].endpoints[a].url: "h": must begin with http:// or https://`, `groups[b].origin.pool: "q" is not in the list pools`,
+		}},
+		{"a token with nothing right", "auth: {tokens: [{name: a, role: x, groups: [g]}, {role: y}]}", []string{
+			`auth.tokens[a].token_file: "" must name a file`, `auth.tokens[a].role: "x" must be read, write or admin`, `auth.tokens[a].groups: "g" is not in the list groups`,
+			`auth.tokens[1].name: "" must be set`, `auth.tokens[1].token_file: "" must name a file`, `auth.tokens[1].role: "y" must be read, write or admin`,
+		}},
 		{"roles", "auth: {tokens: [{name: a, token_file: f, role: x}, {name: b, role: read}], allowed_origin_hosts: ['a/b']}", []string{
 			`auth.allowed_origin_hosts: "a/b": must be a host, host:port or *.domain`, `auth.tokens[a].role: "x" must be read, write or admin`, `auth.tokens[b].token_file: "" must name a file`,
 		}},

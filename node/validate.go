@@ -199,14 +199,13 @@ func (c Config) validateAuth() (errs []error) {
 		if t.Name != "" {
 			at = "auth.tokens[" + t.Name + "]."
 		}
-		err := firstOf(
+		errs = append(errs,
 			check(t.Name != "", at+"name", `"" must be set`),
-			check(!seen[t.Name], at+"name", "%q is there twice", t.Name),
+			check(t.Name == "" || !seen[t.Name], at+"name", "%q is there twice", t.Name),
 			check(t.TokenFile != "", at+"token_file", `"" must name a file`),
 			check(slices.Contains([]string{"read", "write", "admin"}, t.Role), at+"role", "%q must be read, write or admin", t.Role),
 			c.checkGroups(at+"groups", t.Groups),
 		)
-		errs = append(errs, err)
 		seen[t.Name] = true
 	}
 	return errs
