@@ -80,9 +80,14 @@ func TestURLsOfEndpointsAreCheckedAlikeEverywhere(t *testing.T) {
 		"http://" + strings.Repeat("x", 64):     host,
 		"http://" + strings.Repeat("x.", 150):   host,
 		"http://h/" + strings.Repeat("x", 3000): "must have at most 2048 bytes",
-		"http://h\u00a0x":                       host,
-		"http://h\u202ex":                       host,
-		"http://u:secret@h" + strings.Repeat("x", 3000): "must have at most 2048 bytes",
+		"http://" + strings.Repeat("x", 63):     "",
+		"http://" + strings.Repeat(strings.Repeat("x", 63)+".", 3) + strings.Repeat("x", 61): "", // 253 bytes
+		"http://" + strings.Repeat(strings.Repeat("x", 63)+".", 3) + strings.Repeat("x", 62): "the host must be of at most 253 bytes",
+		"http://h/" + strings.Repeat("x", 2039):                                              "", // 2048 bytes
+		"http://h/" + strings.Repeat("x", 2040):                                              "must have at most 2048 bytes",
+		"http://h\u00a0x":                                                                    host,
+		"http://h\u202ex":                                                                    host,
+		"http://u:secret@h" + strings.Repeat("x", 3000):                                      "must have at most 2048 bytes",
 	} {
 		cfg := config("round_robin", 1)
 		cfg.Endpoints[0].URL = raw

@@ -116,8 +116,10 @@ func TestWaitersThroughAnotherNodeAreCounted(t *testing.T) {
 			if err := waits[0].Loading(7, false); err != nil {
 				t.Error("told of its second load:", err)
 			}
-			for _, answers := range done {
+			for range done {
 				end <- struct{}{}
+			}
+			for _, answers := range done {
 				answers()
 			}
 			for _, w := range waits {
