@@ -144,7 +144,7 @@ func TestReadersThatNeverReadLeaveMemoryInItsBounds(t *testing.T) {
 func TestASlowReaderOutlivesThoseThatReadNothing(t *testing.T) {
 	// More than the kernel takes of an answer that nobody reads.
 	const size = 4 << 20
-	nodes, _ := cluster(t, 1, "cache: {max_value_bytes: 4MiB}\nlimits: {response_bytes: 12MiB}\n")
+	nodes, _ := cluster(t, 1, "cache: {max_value_bytes: 4MiB}\nlimits: {response_bytes: 13MiB}\n")
 	n := nodes[0]
 	for i := range 8 {
 		if status := put(t, fmt.Sprint(n.url, "/v1/cache/kv/v", i), bytes.Repeat([]byte{byte(i)}, size)); status != http.StatusCreated {

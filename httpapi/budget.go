@@ -374,7 +374,7 @@ func (b *budget) relieve() {
 	}
 	var candidates []candidate
 	b.mu.Lock()
-	need := b.used - b.max
+	need := b.used + b.reserve - b.max
 	for at := b.queue.Front(); at != nil; at = at.Next() {
 		need += min(at.Value.(*waiter).bytes, b.max)
 	}

@@ -199,6 +199,27 @@ func TestALittleRoomIsThereForWhoNeedsNoMore(t *testing.T) {
 	})
 }
 
+// Whoever is kept out by what is left to small requests alone is let in for one
+// who is quiet, too.
+func TestTheQuietMakeRoomBesideTheReserve(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		quiet := new(connection)
+		b, ended := testBudget(1024, quietness{quiet: 2 * time.Second})
+		b.reserve = 16
+		held, newcomer := b.share(quiet), b.share(new(connection))
+		b.turnAway = func(c *connection) { *ended = append(*ended, c); time.AfterFunc(time.Millisecond, held.release) }
+		for _, s := range []*share{held, newcomer} {
+			if err := s.take(t.Context(), 512); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(*ended) != 1 || (*ended)[0] != quiet {
+			t.Errorf("%d were ended, want the one that was quiet", len(*ended))
+		}
+		newcomer.release()
+	})
+}
+
 // Large answers leave some room to small ones.
 func TestLargeAnswersLeaveRoomToSmallOnes(t *testing.T) {
 	const most = 64 << 20
