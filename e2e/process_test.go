@@ -1,4 +1,6 @@
-package main_test
+// Package e2e_test holds the tests that start the program: clusters of real
+// processes that are killed, stopped, starved and attacked.
+package e2e_test
 
 import (
 	"bytes"
@@ -27,7 +29,7 @@ var program = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	bin := filepath.Join(dir, "kring")
-	if out, err := exec.Command("scripts/build.sh", bin).CombinedOutput(); err != nil {
+	if out, err := exec.Command("../scripts/build.sh", bin).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("scripts/build.sh: %w: %s", err, out)
 	}
 	return bin, nil
