@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"kring/cache"
 )
@@ -72,15 +73,39 @@ type readerFunc func(p []byte) (int, error)
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 func TestABodyAboveItsLimit(t *testing.T) {
-	for _, limit := range []int64{1, firstPiece, firstRoom, 10_000} {
+	for _, limit := range []int64{1, firstPiece, firstPiece + 1, firstRoom, firstRoom + 1, 10_000} {
 		bodies := newBodies(1 << 20)
 		b := &body{share: bodies.share(nil)}
-		err := b.read(t.Context(), strings.NewReader(strings.Repeat("x", int(limit)+1)), -1, limit)
+		err := b.read(t.Context(), strings.NewReader(strings.Repeat("x", int(limit))), -1, limit)
+		if err != nil || int64(len(b.bytes)) != limit {
+			t.Errorf("just %d: %d bytes, %v", limit, len(b.bytes), err)
+		}
+		b.release()
+		err = b.read(t.Context(), strings.NewReader(strings.Repeat("x", int(limit)+1)), -1, limit)
 		if !errors.Is(err, cache.ErrValueTooLarge) {
 			t.Errorf("one byte above %d: %v", limit, err)
 		}
 		if held := bodies.inUse(); held > 2*max(limit, firstRoom) {
 			t.Errorf("%d bytes are charged for a limit of %d", held, limit)
 		}
+	}
+}
+
+// A client is waited for while its body is read, and not afterwards: then it
+// would be turned away for what the node takes its time for.
+func TestAClientIsWaitedForWhileItsBodyIsRead(t *testing.T) {
+	c := &connection{owner: &connections{}}
+	later := time.Now().Add(time.Hour)
+	from := awaited{readerFunc(func([]byte) (int, error) {
+		if c.silent(later) == 0 || c.idle.Load() == 0 {
+			t.Error("it is not waited for while its body is read")
+		}
+		return 0, io.EOF
+	}), c}
+	if _, err := from.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+	if quiet := c.silent(later); quiet != 0 || c.idle.Load() != 0 {
+		t.Errorf("it has kept the node waiting for %v after its body was read", quiet)
 	}
 }

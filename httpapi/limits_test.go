@@ -523,6 +523,18 @@ func TestABatchIsNotBoundedLikeAValue(t *testing.T) {
 	}
 }
 
+// TestTheRoomOfListsIsGivenBack sends more keys than may be read at once, one
+// list after the other.
+func TestTheRoomOfListsIsGivenBack(t *testing.T) {
+	s := serve(t)
+	keys := strings.Repeat(`"`+strings.Repeat("k", 900)+`",`, 999) + `"k"`
+	for i := range 40 { // 36 MB of keys; there is room for 16
+		if got := s.do(t, "POST /v1/batch/kv", `{"keys":[`+keys+`]}`); got.StatusCode != 200 {
+			t.Fatalf("batch %d: %d %.200q", i, got.StatusCode, got.body)
+		}
+	}
+}
+
 // TestWhatIsRefusedIsNotInFlight: a request that was refused is over, and takes
 // no place from those that come later.
 func TestWhatIsRefusedIsNotInFlight(t *testing.T) {

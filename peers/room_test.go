@@ -192,3 +192,48 @@ func TestAValueThatNobodyWaitsForHasNoRoom(t *testing.T) {
 		}
 	}
 }
+
+// A call that has waited for room gives it back when its second answer has no
+// use for it.
+func TestRoomThatWasWaitedForInVainIsGivenBack(t *testing.T) {
+	for name, then := range map[string]func(c *cluster) (cache.Answer, error){
+		"an error": func(*cluster) (cache.Answer, error) {
+			return cache.Answer{Kind: cache.KindLoad, Node: "n1"}, cache.ErrOriginFailed
+		},
+		"a small value": func(*cluster) (cache.Answer, error) {
+			return cache.Answer{Kind: cache.KindLoad, Node: "n1", Entry: &cache.Entry{Value: []byte("small")}}, nil
+		},
+		"a larger value": func(*cluster) (cache.Answer, error) {
+			return cache.Answer{Kind: cache.KindLoad, Node: "n1", Entry: &cache.Entry{Value: make([]byte, 3<<19)}}, nil
+		},
+		"the end of the link": func(c *cluster) (cache.Answer, error) {
+			c.net.Break("n0:1", "n1:1")
+			return cache.Answer{}, cache.ErrInternal
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, r, value := withRoom(t, 1<<20)
+				calls := 0
+				c.nodes[1].on(func(context.Context, *cache.Request) (cache.Answer, error) {
+					if calls++; calls == 1 {
+						return cache.Answer{Kind: cache.KindHit, Node: "n1", Entry: &cache.Entry{Value: value}}, nil
+					}
+					return then(c)
+				})
+				other := &cache.Entry{}
+				if !r.Take(other, 1<<20) {
+					t.Fatal("there is no room to begin with")
+				}
+				time.AfterFunc(5*time.Millisecond, func() { r.Give(other) })
+				ctx, done := context.WithTimeout(t.Context(), 10*time.Second)
+				_, err := c.nodes[0].get(ctx, c.key(1))
+				done()
+				synctest.Wait()
+				if calls < 2 || r.inUse() != 0 {
+					t.Errorf("after %d calls (%v) %d bytes are charged for nothing", calls, err, r.inUse())
+				}
+			})
+		})
+	}
+}
