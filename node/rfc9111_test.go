@@ -115,7 +115,7 @@ func TestAnOriginsHeadersAreReadAsTheStandardsSay(t *testing.T) {
 		{name: "no-store", lines: []string{"Cache-Control: no-store", etag}, second: askedAgain},
 		{name: "no-store in mixed case", lines: []string{"Cache-Control: No-StOrE"}, second: askedAgain},
 		{name: "no-store beside lifetimes", lines: on(now, "Cache-Control: max-age=10000, no-store", "Expires: "+date(time.Hour)), second: askedAgain},
-		{name: "no-store and must-understand", lines: []string{"Cache-Control: no-store, must-understand, max-age=3600"}, second: askedAgain, why: "must-understand is not implemented, so no-store counts"},
+		{name: "no-store and must-understand", lines: []string{"Cache-Control: no-store, must-understand, max-age=3600"}, second: askedAgain, why: "Kring does not know must-understand, so no-store counts"},
 		{name: "no-cache", lines: on(now, "Cache-Control: max-age=10000, no-cache", "Expires: "+date(time.Hour)), second: askedAgain},
 		{name: "no-cache in mixed case", lines: []string{"Cache-Control: max-age=10000, No-CaChE"}, second: askedAgain},
 		{name: "no-cache with an entity tag", lines: []string{"Cache-Control: no-cache", etag}, second: revalidated},
