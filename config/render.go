@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"kring/node"
 )
 
 // render writes a value as YAML that Load reads as the same value.
@@ -30,7 +32,7 @@ func (f *field) render(v reflect.Value) string {
 		}
 		return renderShare(v.Float())
 	case kindDuration:
-		return renderDuration(time.Duration(v.Int()))
+		return node.ShortDuration(time.Duration(v.Int()))
 	case kindTexts, kindInts:
 		items := make([]string, v.Len())
 		for i := range items {
@@ -63,18 +65,6 @@ func renderShare(share float64) string {
 		return percent + "%"
 	}
 	return strconv.FormatFloat(share, 'g', -1, 64)
-}
-
-// renderDuration is Duration.String without its zeros: 10m for 10m0s.
-func renderDuration(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
 }
 
 // quote writes text as YAML: bare where that cannot be taken for anything

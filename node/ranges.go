@@ -38,11 +38,11 @@ func (s span) check() error {
 	if s.orZero && s.least > 0 {
 		zero = "0 or "
 	}
-	return check(s.value >= s.least && s.value <= s.most, s.field, "%v must be %s%s to %s", s.value, zero, short(s.least), short(s.most))
+	return check(s.value >= s.least && s.value <= s.most, s.field, "%v must be %s%s to %s", s.value, zero, ShortDuration(s.least), ShortDuration(s.most))
 }
 
-// short is a duration without its zeros: 24h for 24h0m0s.
-func short(d time.Duration) string {
+// ShortDuration is a duration without its zeros: 24h for 24h0m0s.
+func ShortDuration(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
 		s = strings.TrimSuffix(s, "0s")
