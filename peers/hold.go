@@ -1,10 +1,6 @@
 package peers
 
-import (
-	"slices"
-
-	"kring/cache"
-)
+import "slices"
 
 // held is a call that changes something and has not begun.
 //
@@ -18,14 +14,9 @@ type held struct {
 	due int64 // what incoming.taken must come to; 0: not known yet
 }
 
-// changes says whether the call changes what is stored.
-func (s *served) changes() bool {
-	return s.req.Op != cache.OpGet && s.req.Op != opGetMany && s.req.Op != opCopy
-}
-
 // start has a call that was read answered, now or when it is due.
 func (in *incoming) start(s *served) {
-	if s.changes() {
+	if s.call.Changes() {
 		in.held = append(in.held, held{s: s})
 		return
 	}

@@ -14,21 +14,21 @@ func (s *served) stored() (ok bool) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			p.log.Error("panic while a peer's call was served", slog.String("peer", s.in.id), slog.Any("panic", cause))
-			ok = s.req.Op == opGetMany // with what it has; a get has its turn on a goroutine
+			ok = s.req.Op == OpGetMany // with what it has; a get has its turn on a goroutine
 		}
 	}()
 	agreed := s.view == p.view.Load().Number
 	switch {
-	case s.req.Op == opGetMany:
-		s.reply.answer.Node = p.self
-		s.reply.many = make([]cache.Answer, len(s.req.keys))
+	case s.req.Op == OpGetMany:
+		s.reply.Answer.Node = p.self
+		s.reply.Many = make([]cache.Answer, len(s.req.Keys))
 		if agreed {
 			s.gather()
 		}
 		return true
 	case s.req.Op == cache.OpGet && agreed:
-		if s.reply.answer, ok = p.handler.ServeStored(s.req.Key, s.req.OnlyIfCached, nil); ok {
-			s.kind, s.reply.counted = s.reply.answer.Kind, true
+		if s.reply.Answer, ok = p.handler.ServeStored(s.req.Key, s.req.OnlyIfCached, nil); ok {
+			s.kind, s.reply.Counted = s.reply.Answer.Kind, true
 			s.fit()
 		}
 		return ok
@@ -43,12 +43,12 @@ func (s *served) gather() {
 	fits := func(e *cache.Entry) bool {
 		return len(e.Value) <= min(s.in.maxValue, chunkLen) && sizeOf(e) <= room
 	}
-	for i, key := range s.req.keys {
+	for i, key := range s.req.Keys {
 		a, ok := s.in.p.handler.ServeStored(cache.Key{Group: s.req.Key.Group, Key: key}, false, fits)
 		if !ok {
 			continue
 		}
 		room -= sizeOf(a.Entry)
-		s.reply.many[i] = a
+		s.reply.Many[i] = a
 	}
 }

@@ -34,44 +34,18 @@ func (p *Peers) purgeAt(ctx context.Context, pe *peer, group string, tags []stri
 		if open, gone := pe.down(ctx); open {
 			return gone
 		}
-		req := &request{Request: cache.Request{Op: opPurge, Key: cache.Key{Group: group}}, hop: 1}
+		req := &Request{Request: cache.Request{Op: OpPurge, Key: cache.Key{Group: group}}, Hop: 1}
 		if len(tags) > 0 {
-			req.Op, req.tags = opPurgeTags, tags
+			req.Op, req.Tags = OpPurgeTags, tags
 		}
 		r, err := p.try(ctx, pe, req)
 		if err == nil {
-			return r.err == nil
+			return r.Err == nil
 		}
-		if !failedTry(err) {
+		if !NoAnswer(err) {
 			return false
 		}
 	}
 	open, gone := pe.down(ctx)
 	return open && gone
-}
-
-// down says whether the circuit is open, and because nothing listens there. A
-// process that is just ending may take one more connection, and breaks it: while
-// there is no link, it waits a little for what the next attempt finds.
-func (pe *peer) down(ctx context.Context) (open, gone bool) {
-	timer := time.NewTimer(firstContact)
-	defer timer.Stop()
-	for {
-		pe.p.mu.Lock()
-		open, gone = pe.circuit.isOpen, pe.circuit.gone
-		changed := pe.p.changed
-		pe.p.mu.Unlock()
-		if !open || gone || pe.link.Load() != nil {
-			return open, gone
-		}
-		select {
-		case <-changed:
-		case <-timer.C:
-			return open, gone
-		case <-ctx.Done():
-			return open, gone
-		case <-pe.p.ctx.Done():
-			return open, gone
-		}
-	}
 }

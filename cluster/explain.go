@@ -78,12 +78,12 @@ func (p *Peers) copies(ctx context.Context, key cache.Key) map[string]*cache.Cop
 			if open, _ := pe.state(); open {
 				return
 			}
-			r, err := p.try(ctx, pe, &request{Request: cache.Request{Op: opCopy, Key: key}, hop: 1})
-			if err != nil || r.err != nil {
+			r, err := p.try(ctx, pe, &Request{Request: cache.Request{Op: OpCopy, Key: key}, Hop: 1})
+			if err != nil || r.Err != nil {
 				return
 			}
 			mu.Lock()
-			found[pe.id] = r.copy
+			found[pe.id] = r.Copy
 			mu.Unlock()
 		})
 	}
