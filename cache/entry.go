@@ -47,9 +47,8 @@ type Entry struct {
 	// for it, but not kept.
 	NoStore bool
 
-	// Term is the Router's term under which the entry was stored. An entry of
-	// another term is not served: see Router.
-	Term uint64
+	// Term is the term in which the entry was stored. It is served in no other.
+	Term Term
 }
 
 // Age is how old the value is.

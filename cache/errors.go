@@ -106,8 +106,4 @@ var (
 	ErrDraining           = &Error{Code: "draining"}
 	ErrWriteUnconfirmed   = &Error{Code: "write-unconfirmed"}
 	ErrInternal           = &Error{Code: "internal"}
-
-	// ErrActHere is what a Router's Forward returns when it turned out that
-	// this node is the one to act. It never reaches a client.
-	ErrActHere = &Error{Code: "act-here"}
 )

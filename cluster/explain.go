@@ -1,4 +1,4 @@
-package peers
+package cluster
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"kring/cache"
+	"kring/peers"
 )
 
 // Explanation says why a key is where it is.
@@ -30,63 +31,66 @@ type Explanation struct {
 // explainWithin bounds the asking of the other members for their copies.
 const explainWithin = 300 * time.Millisecond
 
-// Explain asks all members for their copies of a key and says who owns it and
-// who acts for it.
-func (p *Peers) Explain(ctx context.Context, key cache.Key) Explanation {
-	v := p.view.Load()
-	acting, _ := p.acting(v, key.Key, nil)
+// Explain asks all members for their copies of a key and says who owns it and who
+// acts for it.
+func (c *Cluster) Explain(ctx context.Context, key cache.Key) Explanation {
+	route := c.route(key.Key, nil)
+	ring := route.View.Ring
 	e := Explanation{
-		Group: key.Group, Key: key.Key, Hash: v.Ring.Hash(key.Key), Owner: v.Ring.Get(key.Key),
-		Owners: v.Ring.Owners(key.Key, len(v.Members)), Acting: acting, Copies: []cache.Copy{},
+		Group: key.Group, Key: key.Key, Hash: ring.Hash(key.Key), Owner: ring.Get(key.Key),
+		Owners: ring.Owners(key.Key, len(route.View.Members)), Acting: route.Node, Copies: []cache.Copy{},
 	}
-	copies := p.copies(ctx, key)
+	copies := c.copies(ctx, key)
 	for _, id := range e.Owners {
-		c, asked := copies[id]
+		copied, asked := copies[id]
 		if !asked {
 			e.Unreachable = append(e.Unreachable, id)
 			continue
 		}
-		if c == nil {
+		if copied == nil {
 			continue
 		}
-		if c.Role != "" { // else it only knows of a load
-			c.Node = id
-			e.Copies = append(e.Copies, *c)
+		if copied.Role != "" { // else it only knows of a load
+			copied.Node = id
+			e.Copies = append(e.Copies, *copied)
 		}
-		if c.LastLoad != nil && (e.LastLoad == nil || c.LastLoad.At.After(e.LastLoad.At)) {
-			e.LastLoad = c.LastLoad
+		if l := copied.LastLoad; l != nil && (e.LastLoad == nil || l.At.After(e.LastLoad.At)) {
+			e.LastLoad = l
 		}
 	}
 	return e
 }
 
-// copies asks each member for its copy: nil if it has none, nothing if it
-// could not be asked.
-func (p *Peers) copies(ctx context.Context, key cache.Key) map[string]*cache.Copy {
+// copies asks each member for its copy: nil if it has none. A member that could not
+// be asked is not in the map.
+func (c *Cluster) copies(ctx context.Context, key cache.Key) map[string]*cache.Copy {
 	ctx, cancel := context.WithTimeout(ctx, explainWithin)
 	defer cancel()
 	var mu sync.Mutex // guards found
-	found := map[string]*cache.Copy{p.self: nil}
-	if p.handler != nil {
-		if c, ok := p.handler.Copy(key); ok || c.LastLoad != nil {
-			found[p.self] = &c
-		}
-	}
+	found := map[string]*cache.Copy{c.self: c.copyHere(key)}
 	var calls sync.WaitGroup
-	for _, pe := range p.ordered {
+	for _, member := range c.peers.Others() {
 		calls.Go(func() {
-			if open, _ := pe.state(); open {
+			if !c.peers.Standings().CanCall(member) {
 				return
 			}
-			r, err := p.try(ctx, pe, &Request{Request: cache.Request{Op: OpCopy, Key: key}, Hop: 1})
+			r, err := c.peers.Call(ctx, member, &peers.Request{Request: cache.Request{Op: peers.OpCopy, Key: key}, Hop: 1})
 			if err != nil || r.Err != nil {
 				return
 			}
 			mu.Lock()
-			found[pe.id] = r.Copy
+			found[member] = r.Copy
 			mu.Unlock()
 		})
 	}
 	calls.Wait()
 	return found
+}
+
+// copyHere is this node's copy, or what it knows of a load; nil if neither.
+func (c *Cluster) copyHere(key cache.Key) *cache.Copy {
+	if copied, ok := c.cache.Copy(key); ok || copied.LastLoad != nil {
+		return &copied
+	}
+	return nil
 }

@@ -1,88 +1,258 @@
 package cluster
 
-// ForwardMany asks the nodes that act for keys for what they have stored; see
-// cache.BatchRouter.
-func (p *Peers) ForwardMany(ctx context.Context, group string, keys []string) []cache.Answer {
-	answers := make([]cache.Answer, len(keys))
-	var begun []*gathering
-	for id, at := range p.byActing(keys) {
-		for len(at) > 0 {
-			g := &gathering{pe: p.others[id]}
-			at = g.take(keys, at)
-			if g.begin(ctx, group) {
-				begun = append(begun, g)
+import (
+	"context"
+	"iter"
+	"slices"
+	"time"
+
+	"kring/cache"
+	"kring/peers"
+)
+
+const (
+	// window is how many keys of one GetMany are worked on together.
+	window = 128
+	// manyBytes is how much values may take in memory at once, from when their gets
+	// begin until the caller has used them. One value of any size is let in.
+	manyBytes = 2 << 20
+	// A get that has begun weighs largeGuess until its value is there: nobody knows
+	// its size before. Once a value of at most smallValue bytes has come, the next
+	// gets weigh smallGuess.
+	largeGuess = manyBytes / 4
+	smallGuess = manyBytes / 64
+	smallValue = 64 << 10
+	// slowAfter is how long a get weighs anything without a value: it is likely a
+	// load, and slow loads must not use up the time of all.
+	slowAfter = 2 * time.Second
+)
+
+// GetMany is one Get for each key: a key's failure is its own. It yields the results
+// in the order of keys, as many at a time as are there, with the index of the first.
+// The caller must not keep them: their memory counts until it asks for the next ones.
+//
+// The gets take no longer than within, all together. The time that the caller spends
+// between two yields does not count.
+func (c *Cluster) GetMany(ctx context.Context, group string, keys []string, within time.Duration) iter.Seq2[int, []cache.Result] {
+	return func(yield func(int, []cache.Result) bool) {
+		g, err := c.cache.Group(group)
+		for at := 0; at < len(keys); at += window {
+			part := keys[at:min(at+window, len(keys))]
+			if err != nil {
+				results := slices.Repeat([]cache.Result{{Answer: cache.Answer{Node: c.self}, Err: err}}, len(part))
+				if !yield(at, results) {
+					return
+				}
+				continue
+			}
+			b := batch{c: c, group: g, keys: part, results: make([]cache.Result, len(part)), guess: largeGuess}
+			if !b.run(ctx, &within, func(n int, results []cache.Result) bool { return yield(at+n, results) }) {
+				return
 			}
 		}
 	}
-	for _, g := range begun {
-		r, err := g.link.wait(ctx, g.call)
-		if NoAnswer(err) {
-			g.pe.failed.Add(1)
+}
+
+// batch is the gets of one window of keys. It belongs to one goroutine.
+type batch struct {
+	c       *Cluster
+	group   cache.Group
+	keys    []string
+	results []cache.Result
+	guess   int
+
+	missing []int             // keys whose gets are still to begin, in order
+	begun   map[int]*batchGet // gets on goroutines of their own
+	landed  chan *batchGet
+	slow    chan *batchGet
+	weight  int // of the gets that have begun and whose results were not yielded yet
+}
+
+// batchGet is one get on a goroutine of its own.
+type batchGet struct {
+	at     int
+	weight int
+	there  bool
+	timer  *time.Timer
+	cancel context.CancelFunc
+}
+
+// run gets the keys and yields their results. False: the caller wants no more.
+func (b *batch) run(ctx context.Context, within *time.Duration, yield func(int, []cache.Result) bool) bool {
+	began := time.Now()
+	limited, cancel := context.WithTimeout(ctx, *within)
+	b.answerStored(limited)
+	cancel()
+	if n := len(b.missing); n > 0 {
+		b.begun, b.landed, b.slow = make(map[int]*batchGet, n), make(chan *batchGet, n), make(chan *batchGet, n)
+		defer b.end()
+	}
+	for next := 0; next < len(b.keys); {
+		for len(b.missing) > 0 && (b.weight == 0 || b.weight+b.guess <= manyBytes) {
+			b.begin(ctx, *within-time.Since(began))
 		}
-		if err != nil {
+		n := next
+		for n < len(b.keys) && b.answered(n) {
+			n++
+		}
+		if n == next {
+			select {
+			case get := <-b.landed:
+				b.land(get)
+			case get := <-b.slow:
+				b.weigh(get, 0)
+			}
 			continue
 		}
-		for n, a := range r.Many {
-			if a.Entry != nil {
-				a.Node, a.OwnerKind, a.Kind = r.Answer.Node, a.Kind, cache.KindPeer
-				answers[g.at[n]] = a
+		*within -= time.Since(began)
+		if !yield(next, b.results[next:n]) {
+			return false
+		}
+		began = time.Now()
+		for ; next < n; next++ {
+			b.forget(next)
+		}
+	}
+	*within -= time.Since(began)
+	return true
+}
+
+// answerStored answers the gets of what is stored, here or at other nodes, as far as
+// that is no more than manyBytes. The others are missing.
+func (b *batch) answerStored(ctx context.Context) {
+	stored := 0
+	elsewhere := make(map[string][]int)
+	for i, key := range b.keys {
+		r := b.group.Read(key, false)
+		route := b.c.route(key, nil)
+		switch {
+		case !route.Self && r.Check() == nil && r.Matches():
+			elsewhere[route.Node] = append(elsewhere[route.Node], i)
+			continue
+		case route.Self && stored < manyBytes:
+			if a, ok := r.Hit(route.Term); ok {
+				b.results[i].Answer = a
+				stored += len(a.Entry.Value)
+				continue
 			}
 		}
+		b.missing = append(b.missing, i)
 	}
-	return answers
+	b.gather(ctx, elsewhere)
+	slices.Sort(b.missing) // the first is the one that the caller waits for
 }
 
-// byActing sorts keys by the other members that act for them: their indices.
-func (p *Peers) byActing(keys []string) map[string][]int {
-	v := p.view.Load()
-	acting := make(map[string][]int, len(p.others))
-	for i, key := range keys {
-		if id, _ := p.acting(v, key, nil); id != p.self {
-			acting[id] = append(acting[id], i)
+// gather asks the nodes that act for keys for what they have stored.
+func (b *batch) gather(ctx context.Context, elsewhere map[string][]int) {
+	type call struct {
+		peers.Pending
+		at []int
+	}
+	var calls []call
+	for member, at := range elsewhere {
+		if len(at) == 1 { // an ordinary get is no dearer, and may load
+			b.missing = append(b.missing, at[0])
+			continue
+		}
+		for len(at) > 0 {
+			req := &peers.Request{Request: cache.Request{Op: peers.OpGetMany, Key: cache.Key{Group: b.group.Name()}}, Hop: 1}
+			n := 0
+			for bytes := 0; n < min(len(at), peers.MaxMany); n++ {
+				if bytes += len(b.keys[at[n]]); n > 0 && bytes > peers.MaxManyBytes {
+					break
+				}
+				req.Keys = append(req.Keys, b.keys[at[n]])
+			}
+			if pending, ok := b.c.peers.Begin(ctx, member, req); ok {
+				calls = append(calls, call{pending, at[:n]})
+			} else {
+				b.missing = append(b.missing, at[:n]...)
+			}
+			at = at[n:]
 		}
 	}
-	return acting
-}
-
-// gathering is one call for many keys.
-type gathering struct {
-	pe   *peer
-	link *link
-	call *call
-	keys []string
-	at   []int // their places among all that are wanted
-}
-
-// take takes as many of the keys at places as one call may have, and returns
-// the other places.
-func (g *gathering) take(keys []string, places []int) (rest []int) {
-	bytes := 0
-	g.keys, g.at = make([]string, 0, len(places)), make([]int, 0, len(places))
-	for n, i := range places {
-		bytes += len(keys[i])
-		if n > 0 && bytes > maxManyBytes || n == maxMany {
-			return places[n:]
+	for _, call := range calls {
+		reply, err := call.Wait(ctx)
+		for n, i := range call.at {
+			if err != nil || n >= len(reply.Many) || reply.Many[n].Entry == nil {
+				b.missing = append(b.missing, i)
+				continue
+			}
+			a := reply.Many[n]
+			a.Node, a.OwnerKind, a.Kind = reply.Answer.Node, a.Kind, cache.KindPeer
+			r := b.group.Read(b.keys[i], false)
+			r.Arrived()
+			r.Answered(a)
+			b.results[i].Answer = a
 		}
-		g.keys, g.at = append(g.keys, keys[i]), append(g.at, i)
 	}
-	return nil
 }
 
-// begin sends the call, unless there is no link: who asks for one key after the
-// other waits for that, or finds out who else acts.
-func (g *gathering) begin(ctx context.Context, group string) bool {
-	g.link = g.pe.link.Load()
-	if g.link == nil || g.link.w.ended.Load() {
-		return false
-	}
-	g.pe.calls.Add(1)
-	var err error
-	g.call, err = g.link.begin(ctx, &Request{
-		Request: cache.Request{Op: OpGetMany, Key: cache.Key{Group: group}}, Hop: 1, Keys: g.keys,
-	})
-	if NoAnswer(err) {
-		g.pe.failed.Add(1)
-	}
-	return err == nil
+// begin begins the first missing get, on a goroutine of its own.
+func (b *batch) begin(ctx context.Context, within time.Duration) {
+	get := &batchGet{at: b.missing[0]}
+	b.missing = b.missing[1:]
+	b.begun[get.at] = get
+	b.weigh(get, b.guess)
+	ctx, get.cancel = context.WithTimeout(ctx, within)
+	get.timer = time.AfterFunc(slowAfter, func() { b.slow <- get })
+	go func() {
+		result := &b.results[get.at]
+		result.Answer, result.Err = b.c.get(ctx, b.group.Read(b.keys[get.at], false))
+		b.landed <- get
+	}()
 }
 
+// land takes the end of a get. Its result is there.
+func (b *batch) land(get *batchGet) {
+	get.timer.Stop()
+	get.there = true
+	size := 0
+	if e := b.results[get.at].Entry; e != nil {
+		size = len(e.Value)
+	}
+	b.weigh(get, size)
+	if size <= smallValue {
+		b.guess = smallGuess
+	} else {
+		b.guess = largeGuess
+	}
+}
+
+func (b *batch) weigh(get *batchGet, weight int) {
+	if get.there && weight == 0 {
+		return // its timer was late
+	}
+	b.weight += weight - get.weight
+	get.weight = weight
+}
+
+// answered reports whether the result of a key is there.
+func (b *batch) answered(i int) bool {
+	if get := b.begun[i]; get != nil {
+		return get.there
+	}
+	return b.results[i].Entry != nil || b.results[i].Err != nil
+}
+
+// forget lets go of a result that was yielded.
+func (b *batch) forget(i int) {
+	b.results[i] = cache.Result{}
+	if get := b.begun[i]; get != nil {
+		b.weight -= get.weight
+		get.cancel() // not before: what came from another node is charged until then
+		delete(b.begun, i)
+	}
+}
+
+// end cancels the gets that have begun, and waits for them.
+func (b *batch) end() {
+	for _, get := range b.begun {
+		get.cancel()
+	}
+	for _, get := range b.begun {
+		for !get.there {
+			b.land(<-b.landed)
+		}
+	}
+}
