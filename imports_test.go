@@ -16,9 +16,10 @@ var mayImport = map[string][]string{
 	"kring":                {"kring/cli"},
 	"kring/cli":            {"kring/config", "kring/node", "kring/origin/demo", "kring/consistenthash", "kring/membership", "kring/httpapi", "kring/client", "kring/loadgen"},
 	"kring/config":         {"kring/node", "kring/cache", "kring/membership", "kring/balance", "kring/origin", "kring/httpapi"},
-	"kring/node":           {"kring/httpapi", "kring/peers", "kring/membership", "kring/origin", "kring/balance", "kring/cache", "kring/consistenthash"},
-	"kring/node/nodetest":  {"kring/node", "kring/httpapi", "kring/peers", "kring/membership", "kring/origin", "kring/balance", "kring/cache", "kring/consistenthash"},
-	"kring/httpapi":        {"kring/cache", "kring/peers", "kring/balance"},
+	"kring/node":           {"kring/httpapi", "kring/cluster", "kring/peers", "kring/membership", "kring/origin", "kring/balance", "kring/cache", "kring/consistenthash"},
+	"kring/node/nodetest":  {"kring/node", "kring/httpapi", "kring/cluster", "kring/peers", "kring/membership", "kring/origin", "kring/balance", "kring/cache", "kring/consistenthash"},
+	"kring/httpapi":        {"kring/cluster", "kring/cache", "kring/peers", "kring/balance"},
+	"kring/cluster":        {"kring/cache", "kring/peers", "kring/membership"},
 	"kring/peers":          {"kring/cache", "kring/membership"},
 	"kring/peers/memnet":   {},
 	"kring/origin":         {"kring/cache", "kring/balance"},
@@ -32,7 +33,7 @@ var mayImport = map[string][]string{
 	"kring/consistenthash": {},
 	"kring/bench":          {"kring/bench/drive", "kring/bench/rival", "kring/balance", "kring/cache", "kring/consistenthash"},
 	"kring/bench/drive":    {},
-	"kring/bench/rival":    {"kring/cache", "kring/consistenthash", "kring/httpapi", "kring/membership", "kring/peers"},
+	"kring/bench/rival":    {"kring/cache", "kring/cluster", "kring/consistenthash", "kring/httpapi", "kring/membership", "kring/peers"},
 }
 
 // inBench: the bench measures libraries beside Kring, so it may import them.

@@ -16,10 +16,10 @@ const defaultLoadTimeout = 10 * time.Second
 // group is a GroupConfig made ready for use, with the group's counters.
 type group struct {
 	GroupConfig
-	pattern *regexp.Regexp // nil: all keys
-	newKeys *rate.Limiter  // loads of keys that seen does not know; nil: no limit
-	seen    *seenKeys
-	failing backgroundFailures
+	pattern  *regexp.Regexp // nil: all keys
+	newKeys  *rate.Limiter  // loads of keys that seen does not know; nil: no limit
+	seen     *seenKeys
+	failing  backgroundFailures
 	counters counters
 }
 

@@ -3,9 +3,9 @@ package cache
 import "sync"
 
 const (
-	seenBits   = 1 << 20      // of one generation: 128 KiB
-	seenPerGeneration   = seenBits / 16 // after which the next begins
-	seenProbes = 6            // the best number for 16 bits a key: 1 in 1000 is wrong
+	seenBits          = 1 << 20       // of one generation: 128 KiB
+	seenPerGeneration = seenBits / 16 // after which the next begins
+	seenProbes        = 6             // the best number for 16 bits a key: 1 in 1000 is wrong
 )
 
 // seenKeys remembers which keys of a group were PUT, or were answered for by the

@@ -32,10 +32,10 @@ type shard struct {
 	sheltered int64      // of those that are protected
 	entries   int64
 	evictions uint64
-	uses      uint64             // hits and puts
-	groups   map[string]*groupList // a group's items; lru cannot be walked
-	moving    bool               // what protected gives up now stays in the shard,
-	moved     *item              // and is this
+	uses      uint64                // hits and puts
+	groups    map[string]*groupList // a group's items; lru cannot be walked
+	moving    bool                  // what protected gives up now stays in the shard,
+	moved     *item                 // and is this
 
 	_ [16]byte // to 128 bytes, two cache lines, so that shards do not disturb each other
 }

@@ -30,6 +30,7 @@ const (
 // GetMany is one Get for each key: a key's failure is its own. It yields the results
 // in the order of keys, as many at a time as are there, with the index of the first.
 // The caller must not keep them: their memory counts until it asks for the next ones.
+// It may change them.
 //
 // The gets take no longer than within, all together. The time that the caller spends
 // between two yields does not count.
@@ -45,7 +46,7 @@ func (c *Cluster) GetMany(ctx context.Context, group string, keys []string, with
 				}
 				continue
 			}
-			b := batch{c: c, group: g, keys: part, results: make([]cache.Result, len(part)), guess: largeGuess}
+			b := batch{c: c, group: g, keys: part, results: make([]cache.Result, len(part)), weights: make([]int, len(part)), guess: largeGuess}
 			if !b.run(ctx, &within, func(n int, results []cache.Result) bool { return yield(at+n, results) }) {
 				return
 			}
@@ -59,20 +60,20 @@ type batch struct {
 	group   cache.Group
 	keys    []string
 	results []cache.Result
-	guess   int
+	weights []int // of the keys: what their values take
+	weight  int   // the sum of weights
+	guess   int   // of a value that nobody knows the size of
 
-	missing []int             // keys whose gets are still to begin, in order
-	begun   map[int]*batchGet // gets on goroutines of their own
+	missing []int       // keys whose gets are still to begin, in order
+	begun   []*batchGet // by key: the gets on goroutines of their own
 	landed  chan *batchGet
 	slow    chan *batchGet
-	weight  int // of the gets that have begun and whose results were not yielded yet
 }
 
 // batchGet is one get on a goroutine of its own.
 type batchGet struct {
 	at     int
-	weight int
-	there  bool
+	there  bool // its result is there
 	timer  *time.Timer
 	cancel context.CancelFunc
 }
@@ -84,11 +85,11 @@ func (b *batch) run(ctx context.Context, within *time.Duration, yield func(int, 
 	b.answerStored(limited)
 	cancel()
 	if n := len(b.missing); n > 0 {
-		b.begun, b.landed, b.slow = make(map[int]*batchGet, n), make(chan *batchGet, n), make(chan *batchGet, n)
+		b.begun, b.landed, b.slow = make([]*batchGet, len(b.keys)), make(chan *batchGet, n), make(chan *batchGet, n)
 		defer b.end()
 	}
 	for next := 0; next < len(b.keys); {
-		for len(b.missing) > 0 && (b.weight == 0 || b.weight+b.guess <= manyBytes) {
+		for len(b.missing) > 0 && (b.missing[0] == next || b.weight+b.guess <= manyBytes) {
 			b.begin(ctx, *within-time.Since(began))
 		}
 		n := next
@@ -100,7 +101,9 @@ func (b *batch) run(ctx context.Context, within *time.Duration, yield func(int, 
 			case get := <-b.landed:
 				b.land(get)
 			case get := <-b.slow:
-				b.weigh(get, 0)
+				if !get.there {
+					b.weigh(get.at, 0)
+				}
 			}
 			continue
 		}
@@ -121,7 +124,7 @@ func (b *batch) run(ctx context.Context, within *time.Duration, yield func(int, 
 // that is no more than manyBytes. The others are missing.
 func (b *batch) answerStored(ctx context.Context) {
 	stored := 0
-	elsewhere := make(map[string][]int)
+	elsewhere := make(map[string][]int) // keys by the member that acts for them
 	for i, key := range b.keys {
 		r := b.group.Read(key, false)
 		route := b.c.route(key, nil)
@@ -140,6 +143,9 @@ func (b *batch) answerStored(ctx context.Context) {
 	}
 	b.gather(ctx, elsewhere)
 	slices.Sort(b.missing) // the first is the one that the caller waits for
+	for i := range b.results {
+		b.weigh(i, b.size(i))
+	}
 }
 
 // gather asks the nodes that act for keys for what they have stored.
@@ -150,10 +156,6 @@ func (b *batch) gather(ctx context.Context, elsewhere map[string][]int) {
 	}
 	var calls []call
 	for member, at := range elsewhere {
-		if len(at) == 1 { // an ordinary get is no dearer, and may load
-			b.missing = append(b.missing, at[0])
-			continue
-		}
 		for len(at) > 0 {
 			req := &peers.Request{Request: cache.Request{Op: peers.OpGetMany, Key: cache.Key{Group: b.group.Name()}}, Hop: 1}
 			n := 0
@@ -193,7 +195,7 @@ func (b *batch) begin(ctx context.Context, within time.Duration) {
 	get := &batchGet{at: b.missing[0]}
 	b.missing = b.missing[1:]
 	b.begun[get.at] = get
-	b.weigh(get, b.guess)
+	b.weigh(get.at, b.guess)
 	ctx, get.cancel = context.WithTimeout(ctx, within)
 	get.timer = time.AfterFunc(slowAfter, func() { b.slow <- get })
 	go func() {
@@ -203,55 +205,58 @@ func (b *batch) begin(ctx context.Context, within time.Duration) {
 	}()
 }
 
-// land takes the end of a get. Its result is there.
+// land takes the end of a get.
 func (b *batch) land(get *batchGet) {
 	get.timer.Stop()
 	get.there = true
-	size := 0
-	if e := b.results[get.at].Entry; e != nil {
-		size = len(e.Value)
-	}
-	b.weigh(get, size)
-	if size <= smallValue {
+	size := b.size(get.at)
+	b.weigh(get.at, size)
+	if b.guess = largeGuess; size <= smallValue {
 		b.guess = smallGuess
-	} else {
-		b.guess = largeGuess
 	}
 }
 
-func (b *batch) weigh(get *batchGet, weight int) {
-	if get.there && weight == 0 {
-		return // its timer was late
+// weigh says what the value of a key takes from now on, in bytes.
+func (b *batch) weigh(i, weight int) {
+	b.weight += weight - b.weights[i]
+	b.weights[i] = weight
+}
+
+// size is the length of the value of a key's result.
+func (b *batch) size(i int) int {
+	if e := b.results[i].Entry; e != nil {
+		return len(e.Value)
 	}
-	b.weight += weight - get.weight
-	get.weight = weight
+	return 0
 }
 
 // answered reports whether the result of a key is there.
 func (b *batch) answered(i int) bool {
-	if get := b.begun[i]; get != nil {
-		return get.there
+	if b.begun != nil && b.begun[i] != nil {
+		return b.begun[i].there
 	}
 	return b.results[i].Entry != nil || b.results[i].Err != nil
 }
 
 // forget lets go of a result that was yielded.
 func (b *batch) forget(i int) {
+	b.weigh(i, 0)
 	b.results[i] = cache.Result{}
-	if get := b.begun[i]; get != nil {
-		b.weight -= get.weight
-		get.cancel() // not before: what came from another node is charged until then
-		delete(b.begun, i)
+	if b.begun != nil && b.begun[i] != nil {
+		b.begun[i].cancel() // not before: what came from another node is charged until then
+		b.begun[i] = nil
 	}
 }
 
 // end cancels the gets that have begun, and waits for them.
 func (b *batch) end() {
 	for _, get := range b.begun {
-		get.cancel()
+		if get != nil {
+			get.cancel()
+		}
 	}
 	for _, get := range b.begun {
-		for !get.there {
+		for get != nil && !get.there {
 			b.land(<-b.landed)
 		}
 	}

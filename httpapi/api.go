@@ -13,6 +13,7 @@ import (
 
 	"kring/balance"
 	"kring/cache"
+	"kring/cluster"
 	"kring/peers"
 )
 
@@ -20,8 +21,9 @@ import (
 type Options struct {
 	Node    string // this node's id
 	Version string // the program's, for the metrics
-	Cluster string // the cluster's name
-	Cache   *cache.Cache
+	// ClusterName is the cluster's name.
+	ClusterName string
+	Cluster *cluster.Cluster
 	Peers   *peers.Peers
 	Pools   []*balance.Pool
 	Limits  Limits
@@ -43,8 +45,8 @@ type Options struct {
 // API answers HTTP requests.
 type API struct {
 	node     string
-	cluster  string
-	cache    *cache.Cache
+	clusterName string
+	cluster  *cluster.Cluster
 	peers    *peers.Peers
 	pools    map[string]*balance.Pool
 	order    []string // names of the pools, as configured
@@ -82,7 +84,7 @@ var (
 
 // New builds an API. It reads the token files.
 func New(o Options) (*API, error) {
-	if o.Cache == nil || o.Peers == nil {
+	if o.Cluster == nil || o.Peers == nil {
 		return nil, errors.New("httpapi: no Cache or no Peers")
 	}
 	if err := o.Limits.validate(); err != nil {
@@ -106,7 +108,7 @@ func New(o Options) (*API, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	a := &API{
-		node: o.Node, cluster: o.Cluster, cache: o.Cache, peers: o.Peers, limits: o.Limits, auth: auth,
+		node: o.Node, clusterName: o.ClusterName, cluster: o.Cluster, peers: o.Peers, limits: o.Limits, auth: auth,
 		maxValue: o.MaxValueBytes, maxKey: o.MaxKeyBytes, maxBatch: maxBatchBody(o.Limits.BatchKeys, o.MaxKeyBytes),
 		draining: o.Draining, log: o.Log,
 		pools: make(map[string]*balance.Pool), cross: http.NewCrossOriginProtection(),

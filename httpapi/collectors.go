@@ -39,7 +39,7 @@ func newBookCollector(a *API) *bookCollector {
 func (c *bookCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
 
 func (c *bookCollector) Collect(ch chan<- prometheus.Metric) {
-	s := c.a.books()
+	s := c.a.cluster.Stats()
 	for i := range s.Groups {
 		g := &s.Groups[i]
 		c.gets.send(ch, float64(g.Gets), g.Name)
@@ -125,8 +125,9 @@ func (c *peerCollector) Collect(ch chan<- prometheus.Metric) {
 		c.inFlight.send(ch, float64(p.InFlight), p.ID)
 		c.rtt.send(ch, p.RTT, p.ID)
 	}
-	c.notOwner.send(ch, float64(s.NotOwner))
-	c.passedOn.send(ch, float64(s.PassedOn))
+	books := c.a.cluster.Stats()
+	c.notOwner.send(ch, float64(books.NotOwner))
+	c.passedOn.send(ch, float64(books.PassedOn))
 	c.mismatches.send(ch, float64(s.Mismatches))
 	c.refused.send(ch, float64(s.Refused))
 	c.broken.send(ch, float64(s.BrokenFrames))

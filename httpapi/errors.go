@@ -14,6 +14,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"kring/cache"
+	"kring/cluster"
 )
 
 // The failures that only the HTTP surface knows.
@@ -282,7 +283,7 @@ func (a *API) fail(c *gin.Context, err error) {
 		Type: "/problems/" + string(e.Code), Title: f.title, Status: f.status,
 		Detail: cmp.Or(e.Detail, f.detail), Node: a.node, RequestID: a.requestID(c),
 	}
-	var unconfirmed *cache.UnconfirmedError
+	var unconfirmed *cluster.UnconfirmedError
 	if errors.As(err, &unconfirmed) {
 		p.Unconfirmed = unconfirmed.Nodes
 	}

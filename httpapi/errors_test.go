@@ -66,7 +66,7 @@ func TestKnown(t *testing.T) {
 		{errors.New("secret"), "internal", ""},
 		{cache.ErrActHere, "internal", ""},
 		{&cache.Error{Code: "unheard-of", Detail: "secret"}, "internal", ""},
-		{&cache.UnconfirmedError{Nodes: []string{"kring-2"}}, "write-unconfirmed", "not confirmed by kring-2"},
+		{&cluster.UnconfirmedError{Nodes: []string{"kring-2"}}, "write-unconfirmed", "not confirmed by kring-2"},
 	} {
 		e, f := known(c.err)
 		if e.Code != c.code || e.Detail != c.detail || f != failures[c.code] {

@@ -23,7 +23,7 @@ func (a *API) get(c *gin.Context, key cache.Key) error {
 	ctx := withDeadline(r.Context(), now.Add(a.limits.RequestTimeout))
 	defer ctx.stop()
 	ctx.id = a.requestID(c)
-	ans, err := a.cache.Get(ctx, key, onlyIfCached(r.Header))
+	ans, err := a.cluster.Get(ctx, key, onlyIfCached(r.Header))
 	h := c.Writer.Header()
 	if err != nil {
 		if ans.Kind != cache.KindNone { // else no node has acted for the key

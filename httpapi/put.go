@@ -21,7 +21,7 @@ const maxContentType = 256
 // put answers PUT of a key.
 func (a *API) put(c *gin.Context, key cache.Key) error {
 	r := c.Request
-	if err := a.cache.CheckKey(key); err != nil {
+	if err := a.cluster.CheckKey(key); err != nil {
 		return err
 	}
 	req := &cache.Request{Op: cache.OpPut, Key: key, ID: rand.Uint64() | 1}
@@ -44,7 +44,7 @@ func (a *API) put(c *gin.Context, key cache.Key) error {
 
 	ctx, cancel := a.writeContext(r)
 	defer cancel()
-	ans, err := a.cache.Put(ctx, req)
+	ans, err := a.cluster.Put(ctx, req)
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (a *API) writeContext(r *http.Request) (context.Context, context.CancelFunc
 // delete answers DELETE of a key.
 func (a *API) delete(c *gin.Context, key cache.Key) error {
 	r := c.Request
-	if err := a.cache.CheckKey(key); err != nil {
+	if err := a.cluster.CheckKey(key); err != nil {
 		return err
 	}
 	if err := checkQuery(r.URL.RawQuery); err != nil {
@@ -103,7 +103,7 @@ func (a *API) delete(c *gin.Context, key cache.Key) error {
 	}
 	ctx, cancel := a.writeContext(c.Request)
 	defer cancel()
-	if err := a.cache.DeleteIf(ctx, req); err != nil {
+	if err := a.cluster.DeleteIf(ctx, req); err != nil {
 		return err
 	}
 	return a.done(c, http.StatusNoContent)
