@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"kring/cache"
+	"kring/cluster"
 )
 
 // TestFailures holds the table of codes to the one that clients were promised.
@@ -64,7 +65,6 @@ func TestKnown(t *testing.T) {
 		{context.Canceled, "client-gone", ""},
 		{fmt.Errorf("wait: %w", context.DeadlineExceeded), "origin-timeout", ""},
 		{errors.New("secret"), "internal", ""},
-		{cache.ErrActHere, "internal", ""},
 		{&cache.Error{Code: "unheard-of", Detail: "secret"}, "internal", ""},
 		{&cluster.UnconfirmedError{Nodes: []string{"kring-2"}}, "write-unconfirmed", "not confirmed by kring-2"},
 	} {

@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"kring/cache"
+	"kring/cluster"
 	"kring/httpapi"
 	"kring/membership"
 	"kring/peers"
@@ -46,8 +47,10 @@ type setup struct {
 	cache   cache.Options
 	peers   peers.Options
 	options httpapi.Options
-	server  func(*http.Server)
-	listen  func(net.Listener) net.Listener
+	// elsewhere, if not nil, is in place of the peers for all but the API itself.
+	elsewhere *elsewhere
+	server    func(*http.Server)
+	listen    func(net.Listener) net.Listener
 }
 
 const testNode = "kring-1"
@@ -73,7 +76,7 @@ func serve(t testing.TB, change ...func(*setup)) *server {
 		peers: peers.Options{
 			Self: membership.Member{ID: testNode, URL: "http://127.0.0.1:8001", Weight: 1}, Config: membership.DefaultConfig(), Log: log,
 		},
-		options: httpapi.Options{Node: testNode, Version: "test", Cluster: "kring", Limits: httpapi.DefaultLimits(), Log: log},
+		options: httpapi.Options{Node: testNode, Version: "test", ClusterName: "kring", Limits: httpapi.DefaultLimits(), Log: log},
 	}
 	for _, f := range change {
 		f(&conf)
@@ -87,10 +90,12 @@ func serve(t testing.TB, change ...func(*setup)) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Start(s.cache)
+	conf.options.Cluster, conf.options.Peers = cluster.New(s.cache, p), p
+	p.Start(conf.options.Cluster)
 	t.Cleanup(func() { closed(t, p) })
-
-	conf.options.Cache, conf.options.Peers = s.cache, p
+	if conf.elsewhere != nil {
+		conf.options.Cluster = cluster.New(s.cache, conf.elsewhere)
+	}
 	s.options = conf.options
 	if s.api, err = httpapi.New(conf.options); err != nil {
 		t.Fatal(err)

@@ -54,9 +54,14 @@ func TestHeadsOfAnswersAreNotKept(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
+			docs, err := c.Group("docs")
+			if err != nil {
+				t.Fatal(err)
+			}
 			load := func(from, to int) {
 				for i := from; i < to; i++ {
-					if _, err := c.Get(context.Background(), cache.Key{Group: "docs", Key: fmt.Sprint(i)}, false); err != nil {
+					r := docs.Read(fmt.Sprint(i), false)
+					if _, err := r.Answer(context.Background(), cache.OwnerTerm); err != nil {
 						t.Fatal(err)
 					}
 				}
