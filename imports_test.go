@@ -17,7 +17,7 @@ var mayImport = map[string][]string{
 	"kring/cli":              {"kring/config", "kring/node", "kring/origin/demo", "kring/consistenthash", "kring/membership", "kring/httpapi", "kring/client", "kring/loadgen"},
 	"kring/config":           {"kring/node", "kring/cache", "kring/membership", "kring/balance", "kring/origin", "kring/httpapi"},
 	"kring/node":             {"kring/httpapi", "kring/peers", "kring/membership", "kring/origin", "kring/balance", "kring/cache", "kring/consistenthash"},
-	"kring/node/nodetest":    {"kring/node", "kring/httpapi", "kring/peers", "kring/membership", "kring/origin", "kring/balance", "kring/cache", "kring/consistenthash"},
+	"kring/node/nodetest":    {"kring/node", "kring/httpapi", "kring/peers", "kring/membership", "kring/origin", "kring/balance", "kring/cache", "kring/consistenthash", "kring/internal/testlog"},
 	"kring/httpapi":          {"kring/cache", "kring/peers", "kring/balance"},
 	"kring/peers":            {"kring/cache", "kring/internal/sockets", "kring/membership"},
 	"kring/peers/memnet":     {},
@@ -31,6 +31,7 @@ var mayImport = map[string][]string{
 	"kring/membership":       {"kring/consistenthash"},
 	"kring/consistenthash":   {},
 	"kring/internal/sockets": {},
+	"kring/internal/testlog": {}, // for tests
 	"kring/bench":            {"kring/bench/drive", "kring/bench/rival", "kring/balance", "kring/cache", "kring/consistenthash"},
 	"kring/bench/drive":      {},
 	"kring/bench/rival":      {"kring/cache", "kring/consistenthash", "kring/httpapi", "kring/membership", "kring/peers"},

@@ -2,7 +2,6 @@ package httpapi_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -13,7 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,6 +20,7 @@ import (
 
 	"kring/cache"
 	"kring/httpapi"
+	"kring/internal/testlog"
 	"kring/membership"
 	"kring/peers"
 )
@@ -35,7 +34,7 @@ type server struct {
 	api    *httpapi.API
 	cache  *cache.Cache
 	origin *origin
-	log    *logBuffer
+	log    *testlog.Buffer
 	http   *http.Server
 	// options are what api was built from.
 	options httpapi.Options
@@ -55,7 +54,7 @@ const testNode = "kring-1"
 // serve starts a server that the test's end stops.
 func serve(t testing.TB, change ...func(*setup)) *server {
 	t.Helper()
-	s := &server{origin: newOrigin(), log: &logBuffer{}}
+	s := &server{origin: newOrigin(), log: &testlog.Buffer{}}
 	docs := cache.DefaultGroupConfig("docs")
 	docs.Origin = cache.OriginConfig{Pool: "docs", Path: "/docs/{key}"}
 	docs.Jitter = 0
@@ -163,24 +162,6 @@ func (o *origin) Load(ctx context.Context, l *cache.Load) (cache.Loaded, error) 
 		}
 	}
 	return cache.Loaded{Entry: e, Status: 200, Freshness: unsaid}, nil
-}
-
-// logBuffer is a log that a test can read.
-type logBuffer struct {
-	mu  sync.Mutex // guards buf
-	buf bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
 }
 
 // answer is what came back, its body read.

@@ -17,6 +17,7 @@ import (
 
 	"kring/balance"
 	"kring/cache"
+	"kring/internal/testlog"
 	"kring/node"
 )
 
@@ -44,7 +45,7 @@ type Node struct {
 	host    *host
 	stop    context.CancelFunc
 	done    chan error // the result of Run; nil once the node is gone
-	log     *logBuffer
+	log     *testlog.Buffer
 }
 
 // Start runs n nodes named kring-1… with a group docs in front of the origin
@@ -71,7 +72,7 @@ func Start(t testing.TB, n int, edits ...func(i int, cfg *node.Config)) *Cluster
 		if err != nil {
 			t.Fatal(err)
 		}
-		nd := &Node{ID: id, URL: "http://" + h.listener.Addr().String(), cluster: c, host: h, log: &logBuffer{}}
+		nd := &Node{ID: id, URL: "http://" + h.listener.Addr().String(), cluster: c, host: h, log: &testlog.Buffer{}}
 		c.Nodes = append(c.Nodes, nd)
 		list = append(list, id+"="+nd.URL)
 	}
@@ -348,7 +349,8 @@ func (c *Cluster) shutdown() {
 	}
 	if c.t.Failed() {
 		for _, n := range c.Nodes {
-			c.t.Logf("log of %s:\n%s", n.ID, n.log.tail(8<<10))
+			log := n.Log()
+			c.t.Logf("log of %s:\n%s", n.ID, log[max(0, len(log)-8<<10):])
 		}
 	}
 }
