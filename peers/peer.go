@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"kring/internal/sockets"
+	"kring/internal/throttle"
 	"kring/membership"
 )
 
@@ -124,7 +125,7 @@ func (pe *peer) pause(ctx context.Context, wait time.Duration) {
 func (pe *peer) refused(err error) {
 	if sockets.Shortage(err) {
 		pe.tried.Store(true)
-		if pe.p.once(notice{"", causeShortage}) {
+		if _, due := pe.p.notices.Due(notice{"", causeShortage}, throttle.Once); due {
 			pe.p.log.Error("no descriptor or port left for a link", slog.String("peer", pe.id), slog.Any("error", err))
 		}
 		return

@@ -73,11 +73,9 @@ func TestAStrangerLearnsNothingAndFillsNoTable(t *testing.T) {
 		if lines := log.Count("stranger's peer link refused"); lines != 2 || log.Count("x1b") != 0 {
 			t.Errorf("%d lines: %s", lines, log.String())
 		}
-		good.mu.Lock()
-		if len(good.noticed) > 3 {
-			t.Errorf("%d notices", len(good.noticed))
+		if n := good.notices.Len(); n > 3 {
+			t.Errorf("%d notices", n)
 		}
-		good.mu.Unlock()
 
 		<-time.After(strangersEvery + time.Second)
 		if _, err := knock(t, n, stranger, "n0"); err == nil {
