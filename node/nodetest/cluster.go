@@ -156,7 +156,7 @@ func (n *Node) wait() {
 	n.stop()
 	select {
 	case err := <-n.done:
-		if err != nil && !n.host.isDead() {
+		if err != nil && !n.host.isKilled() {
 			n.cluster.t.Errorf("%s ended with: %v", n.ID, err)
 		}
 	case <-time.After(n.cluster.patience()):
@@ -166,10 +166,10 @@ func (n *Node) wait() {
 	n.host.kill()
 }
 
-func (h *host) isDead() bool {
+func (h *host) isKilled() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.dead
+	return h.killed
 }
 
 // Restart starts a node that was killed or stopped, at its old address.
@@ -183,9 +183,9 @@ func (n *Node) Restart() {
 	n.run()
 }
 
-// Freeze stops the node's traffic, as SIGSTOP would: connections stay open,
-// nothing is answered. The returned function ends it.
-func (n *Node) Freeze() (thaw func()) { return n.host.freeze() }
+// Hold stops the node's traffic until release, as SIGSTOP would: connections
+// stay open, nothing is answered. Nothing is lost.
+func (n *Node) Hold() (release func()) { return n.host.hold() }
 
 // Cut breaks the connections between two nodes and lets them make no new ones.
 func (c *Cluster) Cut(a, b *Node) {
