@@ -16,13 +16,18 @@ import (
 // ledger is a Handler that holds what it answers against what it is told of.
 type ledger struct {
 	idle
-	running  atomic.Int64
-	answered atomic.Int64 // gets that are to be settled
-	settled  atomic.Int64
-	bytes    atomic.Int64 // the largest value of a put
+	running   atomic.Int64
+	answered  atomic.Int64 // gets that are to be counted as delivered or lost
+	delivered atomic.Int64
+	bytes     atomic.Int64 // the largest value of a put
 }
 
-func (l *ledger) Serve(ctx context.Context, r *cache.Request) (cache.Answer, error) {
+func (l *ledger) Answer(ctx context.Context, in *Inbound) Reply {
+	a, err := l.serve(ctx, &in.Request.Request)
+	return Reply{Answer: a, Err: err, Counted: a.Kind != cache.KindNone}
+}
+
+func (l *ledger) serve(ctx context.Context, r *cache.Request) (cache.Answer, error) {
 	l.running.Add(1)
 	defer l.running.Add(-1)
 	switch {
@@ -43,12 +48,12 @@ func (l *ledger) Serve(ctx context.Context, r *cache.Request) (cache.Answer, err
 	return cache.Answer{Kind: cache.KindHit, Entry: &cache.Entry{Value: value, Born: time.Now()}}, nil
 }
 
-func (l *ledger) Settle(cache.Kind, bool) { l.settled.Add(1) }
+func (l *ledger) Delivered(cache.Kind, bool) { l.delivered.Add(1) }
 
 // FuzzIncoming has a member that is past the handshake send frames that are
 // well formed and in any order: calls, parts of values, cancellations and
 // pings, of few ids. Whatever it sends, the link ends when it hangs up, nothing
-// is left running, and each get that was answered is settled once.
+// is left running, and each get that was answered is counted once as delivered or lost.
 func FuzzIncoming(f *testing.F) {
 	// Each step is a type, an id, a length, and as many bytes of a body.
 	step := func(typ frameType, id byte, body []byte) []byte {
@@ -95,8 +100,8 @@ func FuzzIncoming(f *testing.F) {
 			if running, in := handler.running.Load(), good.Stats().Incoming; running != 0 || in != 0 {
 				t.Errorf("%d calls and %d links are left", running, in)
 			}
-			if a, s := handler.answered.Load(), handler.settled.Load(); a != s {
-				t.Errorf("%d gets were answered, %d settled", a, s)
+			if a, s := handler.answered.Load(), handler.delivered.Load(); a != s {
+				t.Errorf("%d gets were answered, %d delivered", a, s)
 			}
 			if b := handler.bytes.Load(); b > 1<<20 {
 				t.Errorf("a value of %d bytes", b)
