@@ -122,9 +122,9 @@ func (s *served) written(ok bool) {
 	counted := s.call.counted(&s.reply)
 	switch {
 	case ok:
-		s.in.settled.Add(counted)
+		s.in.delivered.Add(counted)
 	case s.reply.PassedOn:
-		s.in.p.abandoned.Add(-int64(counted)) // the node that served it has counted it, and the caller will not know
+		s.in.p.others[s.in.id].account.unclaimed.Add(int64(counted)) // the node that served it has counted it, and the caller will not know
 	}
 	if s.reply.PassedOn {
 		return

@@ -273,6 +273,7 @@ func TestAnOwnerThatAnswersNonsenseIsNotWaitedFor(t *testing.T) {
 				if !NoAnswer(err) {
 					t.Errorf("get: %v", err)
 				}
+				synctest.Wait()
 				if good.Stats().BrokenFrames == 0 {
 					t.Error("not counted")
 				}

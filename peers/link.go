@@ -32,7 +32,7 @@ type link struct {
 	rtt   recent        // of pings
 
 	heard        atomic.Int64  // Peers.clock of the last frame
-	counted      atomic.Uint64 // counted answers to gets that came
+	received     atomic.Uint64 // counted answers to gets that came: see account
 	hearsUs      atomic.Bool   // what the last pong said
 	answeredPing atomic.Bool   // a pong came since the monitor looked
 
@@ -242,7 +242,7 @@ func (l *link) drop(c *call) {
 }
 
 // silent fails all calls: the member is taken for hung. Their answers may come
-// yet, and settle the books.
+// yet, and count then.
 func (l *link) silent() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

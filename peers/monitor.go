@@ -38,7 +38,7 @@ const (
 	stopped = time.Second
 
 	// closeAfter ends a link that stays silent. Not earlier: a paused node
-	// that resumes has answers for it that settle the books.
+	// that resumes sends answers over it, which are not lost then.
 	closeAfter = 10 * time.Second
 	// closeIncomingAfter is later, so that the side that pings decides.
 	closeIncomingAfter = 15 * time.Second

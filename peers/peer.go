@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -50,12 +49,7 @@ type peer struct {
 
 	calls, failed atomic.Uint64
 
-	// mu guards the rest: the books of links to it that have ended.
-	mu          sync.Mutex
-	incarnation uint64 // of its process that the numbers below are about
-	received    uint64 // counted answers that came over them
-	missed      int64  // those that it says it sent over them, and that did not come
-	vanished    int64  // the same of its earlier incarnations
+	account account
 }
 
 func newPeer(p *Peers, m membership.Member) *peer {
@@ -217,7 +211,7 @@ func (pe *peer) keep(ctx context.Context, l *link) error {
 	p.retireOthers(pe.id, l.incarnation)
 	p.accepted(pe.id)
 	pe.refusal.Store(nil)
-	pe.begin(l.incarnation)
+	pe.account.answers(l.incarnation)
 	p.knowProcess(pe, l.incarnation)
 	select {
 	case <-pe.kick: // meant an earlier attempt
@@ -229,7 +223,7 @@ func (pe *peer) keep(ctx context.Context, l *link) error {
 	p.attach(pe, l)
 	pe.tried.Store(true)
 	err := l.run()
-	pe.end(l.counted.Load())
+	pe.account.receive(l.received.Load())
 	pe.lost.Store(p.clock())
 	p.attach(pe, nil)
 	if brokenFrames(err) {
@@ -237,36 +231,4 @@ func (pe *peer) keep(ctx context.Context, l *link) error {
 		p.tellBroken(pe.id, err)
 	}
 	return err
-}
-
-// begin, end and settle keep the books of answers that were lost on links:
-// their sender has counted them as served, and nobody received them.
-func (pe *peer) begin(incarnation uint64) {
-	pe.mu.Lock()
-	defer pe.mu.Unlock()
-	if pe.incarnation != incarnation {
-		pe.vanished += pe.missed
-		pe.incarnation, pe.received, pe.missed = incarnation, 0, 0
-	}
-}
-
-func (pe *peer) end(received uint64) {
-	pe.mu.Lock()
-	defer pe.mu.Unlock()
-	pe.received += received
-}
-
-// settle takes what the member says it sent on links that have ended. It may
-// not know yet of the last one's end, or die before it can say so; what is lost
-// by then stays lost.
-func (pe *peer) settle(settled uint64) {
-	pe.mu.Lock()
-	defer pe.mu.Unlock()
-	pe.missed = max(pe.missed, int64(settled)-int64(pe.received))
-}
-
-func (pe *peer) lostAnswers() int64 {
-	pe.mu.Lock()
-	defer pe.mu.Unlock()
-	return pe.vanished + pe.missed
 }

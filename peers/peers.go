@@ -77,14 +77,6 @@ type Peers struct {
 	outages  uint64        // of all members together
 	pending  int           // connections before their handshake
 	incoming []*incoming
-	ended    map[string]endedLinks // by member, about incoming links that have ended
-}
-
-// endedLinks is how many answers were counted here and sent on links, now
-// ended, from one process of a member.
-type endedLinks struct {
-	incarnation uint64
-	settled     uint64
 }
 
 // New reads the list of members. It starts nothing: see Start.
@@ -107,7 +99,7 @@ func New(o Options) (*Peers, error) {
 		cluster: o.Config.Name, secret: o.Config.Secret, ring: o.Config.RingParameters(),
 		maxValue: 8 << 20, room: o.Room, speaks: protocol, start: time.Now(), others: map[string]*peer{},
 		sharing: sharing{loads: map[uint64]*shared{}},
-		changed: make(chan struct{}), ended: map[string]endedLinks{}, notices: throttle.New[notice](0),
+		changed: make(chan struct{}), notices: throttle.New[notice](0),
 	}
 	if o.MaxFrameValue > 0 {
 		p.maxValue = int(min(o.MaxFrameValue, 1<<30))
@@ -240,9 +232,7 @@ func (p *Peers) addLink(in *incoming) (excess *incoming) {
 		excess = in
 	}
 	p.incoming = append(p.incoming, in)
-	if e := p.ended[in.id]; e.incarnation != in.incarnation {
-		p.ended[in.id] = endedLinks{incarnation: in.incarnation}
-	}
+	p.others[in.id].account.asked(in.incarnation)
 	select {
 	case p.others[in.id].kick <- struct{}{}:
 	default:
@@ -260,19 +250,5 @@ func (p *Peers) removeLink(in *incoming) {
 			break
 		}
 	}
-	if e := p.ended[in.id]; e.incarnation == in.incarnation {
-		e.settled += in.settled.Load()
-		p.ended[in.id] = e
-	}
-}
-
-// settledWith is how many answers were counted here on links, now ended, from
-// one process of a member.
-func (p *Peers) settledWith(id string, incarnation uint64) uint64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if e := p.ended[id]; e.incarnation == incarnation {
-		return e.settled
-	}
-	return 0
+	p.others[in.id].account.deliver(in.incarnation, in.delivered.Load())
 }

@@ -9,21 +9,21 @@ import (
 
 // pong is the body of the answer to a ping.
 type pong struct {
-	sent    uint64 // the ping's body
-	settled uint64 // see incoming.settled: counted answers on links that have ended
-	hearsUs bool   // the reader of the pong is among the members that its sender hears
+	sent      uint64 // the ping's body
+	delivered uint64 // answers on links that have ended: see account
+	hearsUs   bool   // the reader of the pong is among the members that its sender hears
 }
 
 // appendPong appends a pong whose sender hears the members in hears.
-func appendPong(b []byte, sent, settled uint64, hears []string) []byte {
+func appendPong(b []byte, sent, delivered uint64, hears []string) []byte {
 	b = binary.BigEndian.AppendUint64(b, sent)
-	b = binary.BigEndian.AppendUint64(b, settled)
+	b = binary.BigEndian.AppendUint64(b, delivered)
 	return appendStrings(b, hears)
 }
 
 func parsePong(b []byte, self string) (pong, error) {
 	d := decoder{b: b}
-	g := pong{sent: d.uint64(), settled: d.uint64()}
+	g := pong{sent: d.uint64(), delivered: d.uint64()}
 	for range d.length(len(d.b)) {
 		if string(d.bytes()) == self {
 			g.hearsUs = true
@@ -51,7 +51,7 @@ func (l *link) pong(b []byte) error {
 	if open, _ := l.pe.state(); !open && !slept && sent >= l.pe.calledSince.Load() {
 		l.rtt.add(time.Duration(max(0, now-sent)))
 	}
-	l.pe.settle(g.settled)
+	l.pe.account.told(g.delivered)
 	l.answeredPing.Store(true)
 	p.closeCircuit(l.pe)
 	return nil

@@ -108,10 +108,10 @@ func (l *link) chunk(h header) error {
 func (l *link) final(c *call) {
 	wanted, own := l.finish(c)
 	counted := c.req.counted(&c.reply)
-	l.counted.Add(counted)
+	l.received.Add(counted)
 	if !own {
 		l.abandonValue(c) // the gets that share it charge it themselves
-		l.pe.p.abandoned.Add(-int64(counted))
+		l.pe.account.unclaimed.Add(int64(counted))
 	}
 	if !wanted {
 		return

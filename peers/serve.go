@@ -25,7 +25,7 @@ type incoming struct {
 	reader      frameReader
 	w           *writer
 	heard       atomic.Int64
-	settled     atomic.Uint64 // answers of gets, counted here, that were written
+	delivered   atomic.Uint64 // counted answers to gets that were written: see account
 
 	ctx     context.Context // ends with the link
 	cancel  context.CancelFunc
@@ -115,8 +115,8 @@ func (in *incoming) read() error {
 func (in *incoming) pinged(b []byte) error {
 	d := decoder{b: b}
 	sent := d.uint64()
-	settled, hears := in.p.settledWith(in.id, in.incarnation), in.p.hears()
-	in.w.urgent(framePong, func(b []byte) []byte { return appendPong(b, sent, settled, hears) })
+	delivered, hears := in.p.others[in.id].account.deliveredTo(in.incarnation), in.p.hears()
+	in.w.urgent(framePong, func(b []byte) []byte { return appendPong(b, sent, delivered, hears) })
 	return d.end()
 }
 

@@ -54,7 +54,7 @@ func (p *Peers) Stats() Stats {
 		Incoming: len(p.links()), Peers: make([]PeerStats, 0, len(p.ordered)),
 	}
 	for _, pe := range p.ordered {
-		s.Abandoned -= pe.lostAnswers()
+		s.Abandoned -= pe.account.lost()
 		s.Peers = append(s.Peers, pe.stats())
 	}
 	return s
