@@ -68,10 +68,8 @@ func (pe *peer) stats() PeerStats {
 	s.Open, s.Since, s.Reason, s.Outages = c.isOpen, c.since, c.reason, c.outages
 	if l := pe.link.Load(); l != nil {
 		s.Connected = true
-		s.RTT = l.rtt.percentile99().Seconds()
-		l.mu.Lock()
-		s.InFlight = len(l.calls)
-		l.mu.Unlock()
+		s.RTT = l.RTT.Percentile99().Seconds()
+		s.InFlight = l.InFlight()
 	}
 	return s
 }
