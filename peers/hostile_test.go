@@ -57,18 +57,22 @@ func TestTheSlowestPingsOfALinkSetItsPatience(t *testing.T) {
 // idle is a Handler with nothing in it, whose calls wait.
 type idle struct{}
 
-func (idle) Serve(ctx context.Context, _ *cache.Request) (cache.Answer, error) {
+func (idle) Answer(ctx context.Context, _ *Inbound) Reply {
 	<-ctx.Done()
-	return cache.Answer{}, ctx.Err()
+	return Reply{Err: ctx.Err()}
 }
 
-func (idle) ServeStored(cache.Key, bool, func(*cache.Entry) bool) (cache.Answer, bool) {
-	return cache.Answer{}, false
+func (idle) Stored(in *Inbound, reply *Reply) bool {
+	reply.Many = make([]cache.Answer, len(in.Keys))
+	return in.Op == OpGetMany
 }
-func (idle) Settle(cache.Kind, bool)           {}
-func (idle) DropGroup(string)                  {}
-func (idle) DropTags(string, []string)         {}
-func (idle) Copy(cache.Key) (cache.Copy, bool) { return cache.Copy{}, false }
+
+func (idle) Delivered(cache.Kind, bool) {}
+
+// getOf is the call of a get.
+func getOf(key string) *Request {
+	return &Request{Request: cache.Request{Op: cache.OpGet, Key: cache.Key{Group: "g", Key: key}}, Hop: 1}
+}
 
 // pair makes the two members of a cluster, neither of them started.
 func pair(t *testing.T, n *memnet.Network) (good, bad *Peers) {
@@ -120,7 +124,7 @@ func TestAMemberThatBreaksTheProtocolLosesItsLink(t *testing.T) {
 		"a chunk of nothing":       frameOf(frameChunk, 1, []byte{1}),
 		"a chunk of a small put":   append(callFrame(1, cache.OpPut, "k", "v"), frameOf(frameChunk, 1, []byte{1})...),
 		"many gets of none":        frameOf(frameCall, 1, appendRequest(nil, &Request{Request: cache.Request{Op: OpGetMany}, Hop: 1})),
-		"many gets of too many":    frameOf(frameCall, 1, appendRequest(nil, &Request{Request: cache.Request{Op: OpGetMany}, Hop: 1, Keys: make([]string, maxMany+1)})),
+		"many gets of too many":    frameOf(frameCall, 1, appendRequest(nil, &Request{Request: cache.Request{Op: OpGetMany}, Hop: 1, Keys: make([]string, MaxMany+1)})),
 		"many gets, fewer than so": frameOf(frameCall, 1, []byte{byte(OpGetMany), 1, 0, 0, 0, 0, 3, 1, 'k'}),
 		"hop three":                frameOf(frameCall, 1, []byte{byte(cache.OpGet), 3, 0, 0, 0, 0}),
 	} {
@@ -263,16 +267,12 @@ func TestAnOwnerThatAnswersNonsenseIsNotWaitedFor(t *testing.T) {
 				good.Start(idle{})
 				defer good.Close()
 				synctest.Wait()
-				key := "k"
-				for i := 0; good.View().Ring.Get(key) != "n1"; i++ {
-					key = fmt.Sprint("k", i)
-				}
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 				defer cancel()
-				_, err := good.Forward(ctx, &cache.Request{Op: cache.OpGet, Key: cache.Key{Group: "g", Key: key}})
-				if !errors.Is(err, cache.ErrActHere) {
+				if _, err := good.Call(ctx, "n1", getOf("k")); !NoAnswer(err) {
 					t.Errorf("get: %v", err)
 				}
+				synctest.Wait()
 				if good.Stats().BrokenFrames == 0 {
 					t.Error("not counted")
 				}
@@ -293,15 +293,10 @@ func TestCallsWaitForASlotAndAreThenOverloaded(t *testing.T) {
 			defer p.Close()
 		}
 		<-time.After(time.Second)
-		key := "k"
-		for i := 0; one.View().Ring.Get(key) != "n1"; i++ {
-			key = fmt.Sprint("k", i)
-		}
-		req := &cache.Request{Op: cache.OpGet, Key: cache.Key{Group: "g", Key: key}}
 		var callers sync.WaitGroup
 		for range maxCalls {
 			callers.Go(func() {
-				if _, err := one.Forward(t.Context(), req); !errors.Is(err, cache.ErrActHere) {
+				if _, err := one.Call(t.Context(), "n1", getOf("k")); !NoAnswer(err) {
 					t.Error(err)
 				}
 			})
@@ -309,18 +304,18 @@ func TestCallsWaitForASlotAndAreThenOverloaded(t *testing.T) {
 		synctest.Wait()
 		short, stop := context.WithTimeout(t.Context(), time.Second)
 		defer stop()
-		if _, err := one.Forward(short, req); !errors.Is(err, cache.ErrOverloaded) {
+		if _, err := one.Call(short, "n1", getOf("k")); !errors.Is(err, cache.ErrOverloaded) {
 			t.Errorf("the %dth call: %v", maxCalls+1, err)
 		}
 		if s := one.Stats().Peers[0]; s.InFlight != maxCalls || s.Open {
 			t.Errorf("%+v", s)
 		}
 		waits := make(chan error)
-		go func() { _, err := one.Forward(t.Context(), req); waits <- err }()
+		go func() { _, err := one.Call(t.Context(), "n1", getOf("k")); waits <- err }()
 		synctest.Wait()
 		n.Kill("n1:1")
 		callers.Wait()
-		if err := <-waits; !errors.Is(err, cache.ErrActHere) {
+		if err := <-waits; !NoAnswer(err) {
 			t.Errorf("who waited when the owner died: %v", err)
 		}
 	})
@@ -338,7 +333,7 @@ func TestCallsThatWaitAreBounded(t *testing.T) {
 	}
 	calls := make([]*served, 3)
 	for i := range calls {
-		calls[i] = &served{in: in, id: uint64(maxWaits + i), req: Request{Request: cache.Request{Op: cache.OpGet}}}
+		calls[i] = &served{in: in, id: uint64(maxWaits + i), call: Inbound{Request: Request{Request: cache.Request{Op: cache.OpGet}}}}
 		if err := in.begin(calls[i]); err != nil {
 			t.Fatal(err)
 		}

@@ -17,38 +17,38 @@ import (
 type ledger struct {
 	idle
 	running  atomic.Int64
-	answered atomic.Int64 // gets that are to be settled
-	settled  atomic.Int64
+	answered atomic.Int64 // gets that are to be delivered, or lost
+	ended    atomic.Int64
 	bytes    atomic.Int64 // the largest value of a put
 }
 
-func (l *ledger) Serve(ctx context.Context, r *cache.Request) (cache.Answer, error) {
+func (l *ledger) Answer(ctx context.Context, r *Inbound) Reply {
 	l.running.Add(1)
 	defer l.running.Add(-1)
 	switch {
 	case r.Op == cache.OpPut:
 		l.bytes.Store(max(l.bytes.Load(), int64(len(r.Value))))
-		return cache.Answer{Created: true}, nil
-	case r.Op == cache.OpDelete:
-		return cache.Answer{}, nil
+		return Reply{Answer: cache.Answer{Created: true}}
+	case r.Op != cache.OpGet:
+		return Reply{}
 	case len(r.Key.Key)%4 == 1: // until the caller leaves
 		<-ctx.Done()
-		return cache.Answer{}, ctx.Err()
+		return Reply{Err: ctx.Err()}
 	case len(r.Key.Key)%4 == 2:
 		l.answered.Add(1)
-		return cache.Answer{Kind: cache.KindRefused}, cache.ErrOverloaded
+		return Reply{Answer: cache.Answer{Kind: cache.KindRefused}, Err: cache.ErrOverloaded, Counted: true}
 	}
 	l.answered.Add(1)
 	value := bytes.Repeat([]byte("v"), len(r.Key.Key)<<12) // some in chunks
-	return cache.Answer{Kind: cache.KindHit, Entry: &cache.Entry{Value: value, Born: time.Now()}}, nil
+	return Reply{Answer: cache.Answer{Kind: cache.KindHit, Entry: &cache.Entry{Value: value, Born: time.Now()}}, Counted: true}
 }
 
-func (l *ledger) Settle(cache.Kind, bool) { l.settled.Add(1) }
+func (l *ledger) Delivered(cache.Kind, bool) { l.ended.Add(1) }
 
 // FuzzIncoming has a member that is past the handshake send frames that are
 // well formed and in any order: calls, parts of values, cancellations and
 // pings, of few ids. Whatever it sends, the link ends when it hangs up, nothing
-// is left running, and each get that was answered is settled once.
+// is left running, and the handler is told once of the end of each get that it answered.
 func FuzzIncoming(f *testing.F) {
 	// Each step is a type, an id, a length, and as many bytes of a body.
 	step := func(typ frameType, id byte, body []byte) []byte {
@@ -95,8 +95,8 @@ func FuzzIncoming(f *testing.F) {
 			if running, in := handler.running.Load(), good.Stats().Incoming; running != 0 || in != 0 {
 				t.Errorf("%d calls and %d links are left", running, in)
 			}
-			if a, s := handler.answered.Load(), handler.settled.Load(); a != s {
-				t.Errorf("%d gets were answered, %d settled", a, s)
+			if a, s := handler.answered.Load(), handler.ended.Load(); a != s {
+				t.Errorf("%d gets were answered, the handler was told of the end of %d", a, s)
 			}
 			if b := handler.bytes.Load(); b > 1<<20 {
 				t.Errorf("a value of %d bytes", b)

@@ -3,7 +3,6 @@ package peers
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -12,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"kring/cache"
 	"kring/peers/memnet"
 )
 
@@ -194,8 +192,7 @@ func TestNoDecisionWaitsForItsLine(t *testing.T) {
 		hangs.Store(true)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
-		_, err := good.Forward(ctx, &cache.Request{Op: cache.OpGet, Key: cache.Key{Group: "g", Key: owned(good, "n1")}})
-		if !errors.Is(err, cache.ErrActHere) {
+		if _, err := good.Call(ctx, "n1", getOf("k")); !NoAnswer(err) {
 			t.Errorf("a get of a silent node's key: %v", err)
 		}
 		if open, _ := good.others["n1"].state(); !open {
