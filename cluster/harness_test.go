@@ -90,8 +90,9 @@ func (n *node) open(id string) bool { return !n.peers.Standings().CanCall(id) }
 
 // options are what a test may change of a node.
 type options struct {
-	cache cache.Options
-	peers peers.Options
+	cache  cache.Options
+	peers  peers.Options
+	seenBy func(p *peers.Peers) cluster.Peers // the peers as the cluster sees them, if not nil
 }
 
 func (o *options) docs() *cache.GroupConfig { return &o.cache.Groups[0] }
@@ -149,7 +150,11 @@ func (c *harness) run(i int, o options) *node {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	n := &node{Cluster: cluster.New(store, p), peers: p, id: o.cache.Node, host: host(i)}
+	seen := cluster.Peers(p)
+	if o.seenBy != nil {
+		seen = o.seenBy(p)
+	}
+	n := &node{Cluster: cluster.New(store, seen), peers: p, id: o.cache.Node, host: host(i)}
 	l, err := c.net.Listen(n.host)
 	if err != nil {
 		c.t.Fatal(err)

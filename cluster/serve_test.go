@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"kring/cache"
+	"kring/cluster"
+	"kring/membership"
 	"kring/peers"
 )
 
@@ -40,6 +42,40 @@ func TestACallOfAnotherViewIsNotActedOn(t *testing.T) {
 		if !s.Stored(in, &reply) || len(reply.Many) != 2 || reply.Many[0].Kind != cache.KindNone || reply.Many[1].Kind != cache.KindNone {
 			t.Errorf("a batch: %+v", reply.Many)
 		}
+	})
+}
+
+// changing is a Peers whose view changes while a batch is answered.
+type changing struct {
+	*peers.Peers
+	views *fake
+}
+
+func (c changing) View() *membership.View { return c.views.View() }
+
+// The view of a node changes while it answers many gets. It answers those that it has
+// routed in the caller's view.
+func TestManyGetsOverTwoViews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		views := &fake{}
+		c := start(t, 2, func(i int, o *options) {
+			if i == 1 {
+				o.seenBy = func(p *peers.Peers) cluster.Peers {
+					views.sees(p.View())
+					return changing{p, views}
+				}
+			}
+		})
+		keys := []string{c.key(0, 1), c.key(1, 1), c.key(2, 1)}
+		first := c.nodes[1].peers.View()
+		next := *first
+		next.Number = 2
+		views.sees(first, first, &next)
+		getMany(t.Context(), t, c.nodes[0].Cluster, "kv", keys, time.Minute)
+		if n := c.nodes[1].Stats().Served; n != 2 {
+			t.Errorf("%d gets were answered, two were routed in the view of the caller", n)
+		}
+		views.sees(first)
 	})
 }
 
