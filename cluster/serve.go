@@ -37,12 +37,12 @@ func (c *Cluster) storedMany(in *peers.Inbound, reply *peers.Reply) {
 	reply.Answer.Node = c.self
 	reply.Many = make([]cache.Answer, len(in.Keys))
 	g, err := c.cache.Group(in.Key.Group)
-	if err != nil || in.View != c.peers.View().Number {
+	if err != nil {
 		return
 	}
 	for i, key := range in.Keys {
 		route := c.route(key, nil)
-		if !route.Self {
+		if !route.Self || in.View != route.View.Number {
 			continue
 		}
 		r := g.Read(key, false)

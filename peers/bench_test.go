@@ -21,18 +21,20 @@ import (
 // still answers every get with the same entry.
 type still struct{ answer cache.Answer }
 
-func (s still) Serve(context.Context, *cache.Request) (cache.Answer, error) { return s.answer, nil }
-func (s still) ServeStored(cache.Key, bool, func(*cache.Entry) bool) (cache.Answer, bool) {
-	return s.answer, s.answer.Entry != nil
+func (s still) Stored(in *peers.Inbound, reply *peers.Reply) bool {
+	reply.Answer, reply.Counted = s.answer, s.answer.Entry != nil
+	return reply.Counted && in.Op == cache.OpGet
 }
-func (still) Settle(cache.Kind, bool)           {}
-func (still) DropGroup(string)                  {}
-func (still) DropTags(string, []string)         {}
-func (still) Copy(cache.Key) (cache.Copy, bool) { return cache.Copy{}, false }
 
-// BenchmarkForwardHit is one get from the entry node to the owner and back,
-// both in this process, over loopback, by 64 callers at once.
-func BenchmarkForwardHit(b *testing.B) {
+func (s still) Answer(context.Context, *peers.Inbound) peers.Reply {
+	return peers.Reply{Answer: s.answer, Counted: true}
+}
+
+func (still) Delivered(cache.Kind, bool) {}
+
+// BenchmarkCallHit is one get at another node in this process, over loopback, by 64
+// callers at once.
+func BenchmarkCallHit(b *testing.B) {
 	for _, size := range []int{128, 4096} {
 		b.Run(fmt.Sprintf("%dB", size), func(b *testing.B) {
 			entry := &cache.Entry{
@@ -40,16 +42,15 @@ func BenchmarkForwardHit(b *testing.B) {
 				Born: time.Now(), TTL: time.Minute,
 			}
 			nodes := loopback(b, 2, still{cache.Answer{Kind: cache.KindHit, OwnerKind: cache.KindHit, Node: "n1", Entry: entry}})
-			key := ownedBy(nodes[0], "n1")
 			ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
 			defer cancel()
 			b.SetParallelism(64 / runtime.GOMAXPROCS(0))
 			b.ReportAllocs()
 			b.ResetTimer()
 			b.RunParallel(func(pb *testing.PB) {
-				req := &cache.Request{Op: cache.OpGet, Key: cache.Key{Group: "docs", Key: key}}
+				req := getOf("k")
 				for pb.Next() {
-					if _, err := nodes[0].Forward(ctx, req); err != nil {
+					if _, err := nodes[0].Call(ctx, "n1", req); err != nil {
 						b.Error(err)
 					}
 				}
@@ -58,21 +59,8 @@ func BenchmarkForwardHit(b *testing.B) {
 	}
 }
 
-// BenchmarkActs is the question that every request asks first.
-func BenchmarkActs(b *testing.B) {
-	nodes := loopback(b, 3, still{})
-	b.ReportAllocs()
-	for b.Loop() {
-		nodes[0].Acts("user:4711")
-	}
-}
-
-func ownedBy(p *peers.Peers, id string) string {
-	for i := 0; ; i++ {
-		if key := fmt.Sprintf("user:%d", i); p.View().Ring.Get(key) == id {
-			return key
-		}
-	}
+func getOf(key string) *peers.Request {
+	return &peers.Request{Request: cache.Request{Op: cache.OpGet, Key: cache.Key{Group: "docs", Key: key}}, Hop: 1}
 }
 
 // loopback starts n nodes on 127.0.0.1 and waits until they are ready.
@@ -119,20 +107,20 @@ func loopback(b *testing.B, n int, h peers.Handler) []*peers.Peers {
 	return nodes
 }
 
-// slow answers gets of keys that begin with "slow" never, and says for which
-// load each of them waits.
+// slow never answers gets of keys that begin with "slow", and says for which load each
+// of them waits.
 type slow struct{ still }
 
-func (s slow) Serve(ctx context.Context, req *cache.Request) (cache.Answer, error) {
-	if err := req.Waiting.Loading(uint64(crc32.ChecksumIEEE([]byte(req.Key.Key))), false); err != nil {
-		return cache.Answer{}, err
+func (s slow) Answer(ctx context.Context, in *peers.Inbound) peers.Reply {
+	if err := in.Waiting.Loading(uint64(crc32.ChecksumIEEE([]byte(in.Key.Key))), false); err != nil {
+		return peers.Reply{Err: err}
 	}
 	<-ctx.Done()
-	return cache.Answer{}, ctx.Err()
+	return peers.Reply{Err: ctx.Err()}
 }
 
-func (s slow) ServeStored(key cache.Key, _ bool, _ func(*cache.Entry) bool) (cache.Answer, bool) {
-	return s.answer, !strings.HasPrefix(key.Key, "slow")
+func (s slow) Stored(in *peers.Inbound, reply *peers.Reply) bool {
+	return !strings.HasPrefix(in.Key.Key, "slow") && s.still.Stored(in, reply)
 }
 
 // BenchmarkHitBesideWaiters is a hit through a link on which 12,000 gets wait,
@@ -147,9 +135,9 @@ func BenchmarkHitBesideWaiters(b *testing.B) {
 			var waiters sync.WaitGroup
 			b.Cleanup(func() { cancel(); waiters.Wait() })
 			for i := range 12000 {
-				key := slowKey(busy[0], i%slowKeys)
+				key := fmt.Sprint("slow-", i%slowKeys)
 				waiters.Go(func() {
-					_, err := busy[0].Forward(ctx, &cache.Request{Op: cache.OpGet, Key: cache.Key{Group: "docs", Key: key}})
+					_, err := busy[0].Call(ctx, "n1", getOf(key))
 					if err == nil {
 						b.Error("a slow key was answered")
 					}
@@ -173,26 +161,17 @@ func BenchmarkHitBesideWaiters(b *testing.B) {
 	}
 }
 
-func slowKey(p *peers.Peers, i int) string {
-	key := fmt.Sprint("slow-", i)
-	for p.View().Ring.Get(key) != "n1" {
-		key += "'"
-	}
-	return key
-}
-
 // hits is how long each of 64 × 100 gets took.
 func hits(b *testing.B, p *peers.Peers) []time.Duration {
 	const callers, each = 64, 100
-	key := ownedBy(p, "n1")
 	took := make([]time.Duration, callers*each)
 	var calling sync.WaitGroup
 	for c := range callers {
 		calling.Go(func() {
-			req := &cache.Request{Op: cache.OpGet, Key: cache.Key{Group: "docs", Key: key}}
+			req := getOf("k")
 			for i := range each {
 				began := time.Now()
-				if _, err := p.Forward(b.Context(), req); err != nil {
+				if _, err := p.Call(b.Context(), "n1", req); err != nil {
 					b.Error(err)
 				}
 				took[c*each+i] = time.Since(began)

@@ -90,6 +90,7 @@ func TestOnlySafeErrorsLeaveANode(t *testing.T) {
 		{cache.ErrOriginFailed.With("a\nb"), "origin-failed", "", 0},
 		{cache.ErrOriginFailed.With("d").Saying(cache.OriginRefuses, time.Second), "origin-failed", "d", time.Second},
 		{errors.New("secret"), "internal", "", 0},
+		{&cache.Error{Code: "made-up"}, "internal", "", 0},
 	} {
 		if code, detail, later := errorCode(test.err); code != test.code || detail != test.detail || later != test.later {
 			t.Errorf("%v: %q, %q, %v", test.err, code, detail, later)

@@ -4,10 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"strconv"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,571 +12,125 @@ import (
 	"kring/peers"
 )
 
-func TestGetsOfOneKeyThatWaitShareOneCall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := startCaches(t, 2)
-		key := c.key(0, 1)
-		release := c.origin.hang(key)
-		defer release()
-		early := c.crowd(t.Context(), 0, times(1100, key)...)
-		c.othersPass(0, 1)
-		late := c.crowd(t.Context(), 0, times(400, key)...)
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-		defer cancel()
-		var batches sync.WaitGroup
-		for range 300 {
-			batches.Go(func() {
-				for _, r := range c.nodes[0].GetMany(ctx, "docs", times(50, key), nil) {
-					if r.Err != nil && !errors.Is(r.Err, cache.ErrOverloaded) {
-						t.Error("in a batch:", r.Err)
-					}
-				}
-			})
+// waits has a node answer gets when a gate opens. All wait for one load.
+func (n *node) waits(gate chan struct{}) {
+	starter := true
+	n.on(func(ctx context.Context, req *cache.Request) (cache.Answer, error) {
+		n.mu.Lock()
+		started := starter
+		starter = false
+		n.mu.Unlock()
+		if err := req.Waiting.Loading(7, started); err != nil {
+			return cache.Answer{Kind: cache.KindRefused}, err
 		}
-		synctest.Wait()
-		c.othersPass(0, 1)
-		c.purgePasses(0)
-		if n := c.inFlight(0, 1); n != 1 {
-			t.Errorf("%d calls are under way, want one", n)
-		}
-		release()
-		shared := 0
-		for value, answers := range map[string][]outcome{"early": early()[key+"#1"], "late": late()[key+"#1"]} {
-			want := map[string]int{"early": 1100, "late": 400}[value]
-			if len(answers) != want {
-				t.Errorf("%d of the %s ones were answered with the load's value, want %d", len(answers), value, want)
-			}
-			for _, a := range answers {
-				if a.Kind == cache.KindJoined {
-					shared++
-				}
-				if a.Node != "n1" || a.Status != 200 || !a.Stored {
-					t.Fatalf("%+v", a.Answer)
-				}
-			}
-		}
-		batches.Wait()
-		if shared != 1499 {
-			t.Errorf("%d gets of 1500 took the answer of another's call, want all but one", shared)
-		}
-		here, there := c.nodes[0].Stats(), c.nodes[1].Stats()
-		if here.Joined < 1499 || there.ServedLoads < 1 || there.ServedJoined != 0 || c.origin.loads(key) != 1 {
-			t.Errorf("joined %d here; there served %d by a load, %d joined; %d loads", here.Joined, there.ServedLoads, there.ServedJoined, c.origin.loads(key))
+		select {
+		case <-gate:
+			return cache.Answer{Kind: cache.KindJoined, Node: n.id, Entry: &cache.Entry{Value: []byte("v")}}, nil
+		case <-ctx.Done():
+			return cache.Answer{}, ctx.Err()
 		}
 	})
 }
 
-// More slow keys than a link has slots, and than it had before by many: none of
-// the others waits.
-func TestSlowKeysTakeNobodysPlaceOnALink(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := startCaches(t, 2)
-		var keys []string
-		for i := 0; len(keys) < 3000; i++ {
-			if key := fmt.Sprint("slow-", i); c.nodes[0].peers.View().Ring.Get(key) == "n1" {
-				keys = append(keys, key)
-			}
-		}
-		release := c.origin.hang(keys...)
-		defer release()
-		answers := c.crowd(t.Context(), 0, keys...)
-		c.othersPass(0, 1)
-		<-time.After(10 * time.Second)
-		c.othersPass(0, 1)
-		c.purgePasses(0)
-		if n := c.inFlight(0, 1); n != len(keys) {
-			t.Errorf("%d calls are under way, want %d", n, len(keys))
-		}
-		release()
-		if by := answers(); len(by) != len(keys) {
-			t.Errorf("%d different answers to %d keys", len(by), len(keys))
-		}
-	})
-}
-
-func TestWaitersAreCappedWhereTheClientAsks(t *testing.T) {
-	for name, test := range map[string]struct {
-		max, perKey int
-		want        int // how many of ten gets of a key wait
-	}{
-		"all":         {max: 7, want: 7},
-		"of one key":  {max: 100, perKey: 4, want: 4},
-		"exactly ten": {max: 10, want: 10},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := startCaches(t, 2, func(i int, o *cache.Options) {
-					if i == 0 {
-						o.MaxWaiters, o.MaxWaitersPerKey = test.max, test.perKey
-					}
-				})
-				key := c.key(0, 1)
-				for round := range 2 { // whatever it took is given back
-					release := c.origin.hang(key)
-					answers := c.crowd(t.Context(), 0, times(10, key)...)
-					within(t, time.Millisecond, "a hit while all places are taken", func() error {
-						_, err := c.nodes[0].Get(t.Context(), doc(c.key(5, 1)), true)
-						if errors.Is(err, cache.ErrNotCached) {
-							return nil
-						}
-						return fmt.Errorf("came to %w", err)
-					})
-					release()
-					waited, refused := 0, 0
-					for _, all := range answers() {
-						for _, a := range all {
-							switch {
-							case a.err == nil:
-								waited++
-							case errors.Is(a.err, cache.ErrOverloaded) && a.Kind == cache.KindRefused && a.Node == "n0":
-								refused++
-							default:
-								t.Errorf("%+v, %v", a.Answer, a.err)
-							}
-						}
-					}
-					if waited != test.want || refused != 10-test.want {
-						t.Errorf("round %d: %d waited and %d were refused, want %d and %d", round, waited, refused, test.want, 10-test.want)
-					}
-					if err := c.nodes[0].Delete(t.Context(), doc(key)); err != nil {
-						t.Error(err)
-					}
-				}
-				if s := c.nodes[0].Stats(); s.Refused != uint64(2*(10-test.want)) {
-					t.Errorf("%d refused in the books", s.Refused)
-				}
-			})
-		})
-	}
-}
-
-// A get that begins after a write was acknowledged never takes the answer of a
-// call that was under way before it, whichever node was told of the write.
-func TestAGetAfterAWriteSharesNoOlderCall(t *testing.T) {
-	for _, writer := range []int{0, 1, 2} {
-		for name, test := range map[string]struct {
-			write func(n *cacheNode, key cache.Key) error
-			want  func(key string) string
-		}{
-			"put": {func(n *cacheNode, key cache.Key) error {
-				_, err := n.Put(context.Background(), &cache.Request{Key: key, Value: []byte("put")})
-				return err
-			}, func(string) string { return "put" }},
-			"delete": {func(n *cacheNode, key cache.Key) error {
-				return n.Delete(context.Background(), key)
-			}, func(key string) string { return key + "#2" }},
-			"purge": {func(n *cacheNode, _ cache.Key) error {
-				return n.Purge(context.Background(), "docs")
-			}, func(key string) string { return key + "#2" }},
-			"purge by tag": {func(n *cacheNode, _ cache.Key) error {
-				return n.PurgeTags(context.Background(), "docs", []string{"t"})
-			}, func(key string) string { return key + "#2" }},
-		} {
-			t.Run(fmt.Sprintf("%s through n%d", name, writer), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					c := startCaches(t, 3)
-					key := c.key(0, 1)
-					first := c.origin.hang(key)
-					defer first()
-					before := c.crowd(t.Context(), 0, times(20, key)...)
-					if err := test.write(c.nodes[writer], doc(key)); err != nil {
-						t.Fatal(err)
-					}
-					second := c.origin.hang(key) // what is asked from now on hangs by itself
-					defer second()
-					after := c.crowd(t.Context(), 0, times(20, key)...)
-					first()
-					if n := len(before()[key+"#1"]); n != 20 {
-						t.Errorf("%d of 20 that had asked before were answered by the load that ran then", n)
-					}
-					second()
-					if by := after(); len(by[test.want(key)]) != 20 {
-						t.Errorf("20 gets after the write: %d kinds of answers, %d with %q", len(by), len(by[test.want(key)]), test.want(key))
-					}
-				})
-			})
-		}
-	}
-}
-
-// A put is read at once through the node at which gets of an older load wait.
-func TestAPutIsReadWhileAnOlderLoadHangs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := startCaches(t, 2)
-		key := c.key(0, 1)
-		release := c.origin.hang(key)
-		defer release()
-		answers := c.crowd(t.Context(), 0, times(50, key)...)
-		if _, err := c.nodes[0].Put(t.Context(), &cache.Request{Key: doc(key), Value: []byte("put")}); err != nil {
-			t.Fatal(err)
-		}
-		within(t, time.Millisecond, "the get", func() error {
-			a, err := c.nodes[0].Get(t.Context(), doc(key), false)
-			if err == nil && string(a.Entry.Value) != "put" {
+// crowd makes gets at n1, all at once, and returns when all wait.
+func (n *node) crowd(gets int) (errs func() []error) {
+	ended := make(chan error, gets)
+	for range gets {
+		go func() {
+			a, err := n.get(n.c.t.Context(), 1, "k")
+			if err == nil && string(a.Entry.Value) != "v" {
 				err = fmt.Errorf("answered with %q", a.Entry.Value)
 			}
-			return err
-		})
-		release()
-		if by := answers(); len(by[key+"#1"])+len(by["put"]) != 50 {
-			t.Errorf("%d kinds of answers", len(by))
-		}
-	})
-}
-
-func TestEachThatSharesACallLeavesByItself(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := startCaches(t, 2)
-		key := c.key(0, 1)
-		release := c.origin.hang(key)
-		defer release()
-		first, leave := context.WithCancel(t.Context())
-		gone := c.crowd(first, 0, key)
-		hurried, stop := context.WithTimeout(t.Context(), time.Second)
-		defer stop()
-		late := c.crowd(hurried, 0, times(3, key)...)
-		stays := c.crowd(t.Context(), 0, times(3, key)...)
-		leave()
-		if by := gone(); len(by["context canceled"]) != 1 {
-			t.Errorf("the first that left: %v", by)
-		}
-		for said, all := range late() {
-			if len(all) != 3 || !errors.Is(all[0].err, cache.ErrOriginTimeout) {
-				t.Errorf("those with a second: %s, %v", said, all)
+			ended <- err
+		}()
+	}
+	synctest.Wait()
+	return func() (all []error) {
+		for range gets {
+			if err := <-ended; err != nil {
+				all = append(all, err)
 			}
 		}
-		if n := c.inFlight(0, 1); n != 1 {
-			t.Errorf("%d calls are under way for those that stayed", n)
-		}
-		release()
-		if by := stays(); len(by[key+"#1"]) != 3 {
-			t.Errorf("those that stayed: %v", by)
-		}
-		if n := c.origin.loads(key); n != 1 {
-			t.Errorf("%d loads", n)
-		}
-	})
-}
-
-func TestACallIsCancelledWhenAllThatShareItHaveLeft(t *testing.T) {
-	for _, last := range []string{"the one that made it", "another"} {
-		t.Run(last, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := startCaches(t, 2)
-				key := c.key(0, 1)
-				release := c.origin.hang(key)
-				defer release()
-				first, leave := context.WithCancel(t.Context())
-				others, theyLeave := context.WithCancel(t.Context())
-				made, joined := c.crowd(first, 0, key), c.crowd(others, 0, times(5, key)...)
-				if last == "another" {
-					leave, theyLeave = theyLeave, leave
-				}
-				theyLeave()
-				synctest.Wait()
-				if n := c.inFlight(0, 1); n != 1 {
-					t.Errorf("%d calls are under way for those that wait yet", n)
-				}
-				leave()
-				made()
-				joined()
-				synctest.Wait()
-				if n := c.inFlight(0, 1); n != 0 {
-					t.Errorf("%d calls are under way for nobody", n)
-				}
-			})
-		})
+		return all
 	}
 }
 
-// A call ends with the deadline of the get that made it; who shares it may have
-// more time, and a load of its own is not needed for it.
-func TestWhoSharesACallKeepsItsOwnDeadline(t *testing.T) {
+func TestCallsThatWaitForOneLoadAreOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := startCaches(t, 2)
-		key := c.key(0, 1)
-		release := c.origin.hang(key)
-		defer release()
-		short, stop := context.WithTimeout(t.Context(), time.Second)
-		defer stop()
-		first := c.crowd(short, 0, key)
-		others := c.crowd(t.Context(), 0, times(10, key)...)
-		for said, all := range first() {
-			if !errors.Is(all[0].err, cache.ErrOriginTimeout) {
-				t.Error("the first:", said)
-			}
-		}
-		<-time.After(5 * time.Second)
-		if n := c.inFlight(0, 1); n != 1 {
+		c := start(t, 2)
+		gate := make(chan struct{})
+		c.nodes[1].waits(gate)
+		errs := c.nodes[0].crowd(1100)
+		<-time.After(3 * time.Second)
+		if n := c.nodes[0].Stats().Peers[0].InFlight; n != 1 {
 			t.Errorf("%d calls are under way", n)
 		}
-		release()
-		if by := others(); len(by[key+"#1"]) != 10 {
-			t.Errorf("the others: %v", by)
+		close(gate)
+		if failed := errs(); len(failed) != 0 {
+			t.Errorf("%d failed: %v", len(failed), failed[0])
 		}
-		if n := c.origin.loads(key); n != 1 {
-			t.Errorf("%d loads", n)
-		}
+		c.checkBooks()
 	})
 }
 
-func TestALoadThatFailsIsAnErrorForAllWhoShareItsCall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := startCaches(t, 2, func(i int, o *cache.Options) { o.Groups[0].LoadTimeout = 2 * time.Second })
-		key := c.key(0, 1)
-		defer c.origin.hang(key)()
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-		defer cancel()
-		answers := c.crowd(ctx, 0, times(30, key)...)
-		began := time.Now()
-		for said, all := range answers() {
-			if len(all) != 30 || !errors.Is(all[0].err, cache.ErrOriginTimeout) {
-				t.Errorf("%d: %s", len(all), said)
-			}
-		}
-		if took := time.Since(began); took > 3*time.Second || c.origin.loads(key) != 1 {
-			t.Errorf("after %v, %d loads", took, c.origin.loads(key))
-		}
-	})
-}
-
-// The node that acts goes while many share a call to it: all turn to the next.
-func TestThoseThatShareACallAllTurnToTheNextOwner(t *testing.T) {
-	for name, goes := range map[string]func(c *caches) (back func()){
-		"killed":      func(c *caches) func() { c.kill(1); return func() {} },
-		"hung":        func(c *caches) func() { return c.hold(1) },
-		"link broken": func(c *caches) func() { c.net.Break("n0:1", "n1:1"); return func() {} },
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := startCaches(t, 3)
-				key := c.key(0, 1, 2)
-				release := c.origin.hang(key)
-				defer release()
-				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-				defer cancel()
-				answers := c.crowd(ctx, 0, times(200, key)...)
-				back := goes(c)
-				defer back()
-				<-time.After(3 * time.Second)
-				want := 2
-				if name == "link broken" {
-					want = 1
-				}
-				if n := c.inFlight(0, want); n != 1 && name != "link broken" {
-					t.Errorf("%d calls to the next owner", n)
-				}
-				release()
-				right := 0
-				for value, all := range answers() {
-					if value == fmt.Sprint(key, "#1") || value == fmt.Sprint(key, "#2") {
-						right += len(all)
-					} else {
-						t.Errorf("%d: %s", len(all), value)
-					}
-				}
-				if n := c.origin.loads(key); right != 200 || n != want {
-					t.Errorf("%d of 200 answered, %d loads, want %d", right, n, want)
-				}
-			})
-		})
-	}
-}
-
-// The link between two nodes is gone, and a third passes their calls on: they
-// are shared all the same, and hold up nothing.
-func TestCallsThatArePassedOnAreSharedToo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := startCaches(t, 3)
-		key := c.key(0, 1, 2)
-		c.net.Hold("n0:1", "n1:1")
-		c.net.Hold("n1:1", "n0:1")
-		await(t, "circuit open", func() bool { return c.nodes[0].peers.Members()[1].State != "active" })
-		release := c.origin.hang(key)
-		answers := c.crowd(t.Context(), 0, times(1100, key)...)
-		if here, there := c.inFlight(0, 2), c.inFlight(2, 1); here != 1 || there != 1 {
-			t.Errorf("%d calls to the node that passes on, %d from it", here, there)
-		}
-		c.othersPass(0, 2)
-		release()
-		if by := answers(); len(by[key+"#1"]) != 1100 || c.origin.loads(key) != 1 {
-			t.Errorf("%d answered, %d loads", len(by[key+"#1"]), c.origin.loads(key))
-		}
-		c.net.Release("n0:1", "n1:1")
-		c.net.Release("n1:1", "n0:1")
-	})
-}
-
-// Whatever readers share with each other, none goes back behind a write that
-// was acknowledged before it began.
-func TestSharingNeverGoesBackBehindAcknowledgedWrites(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		truth := newVersions(5)
-		c := startCaches(t, 3, func(_ int, o *cache.Options) { o.Loader = truth })
-		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
-		defer cancel()
-		var clients sync.WaitGroup
-		for i := range 60 {
-			clients.Go(func() {
-				for ctx.Err() == nil {
-					key := rand.IntN(truth.keys)
-					least := truth.acknowledged[key].Load()
-					own, stop := context.WithTimeout(ctx, time.Duration(20+rand.IntN(200))*time.Millisecond)
-					a, err := c.nodes[i%3].Get(own, doc(fmt.Sprint(key)), false)
-					stop()
-					if err == nil {
-						truth.reads.Add(1)
-						if got := versionIn(a.Entry); got < least {
-							t.Errorf("key %d: version %d (kind %d, from %s), but a write of version %d was acknowledged before the get began", key, got, a.Kind, a.Node, least)
-						}
-					}
-					<-time.After(time.Duration(rand.IntN(5)) * time.Millisecond)
-				}
-			})
-		}
-		for key := range truth.keys {
-			clients.Go(func() {
-				for ctx.Err() == nil {
-					version, n, k := truth.current[key].Add(1), c.nodes[rand.IntN(3)], doc(fmt.Sprint(key))
-					var err error
-					switch rand.IntN(3) {
-					case 0:
-						_, err = n.Put(t.Context(), &cache.Request{Key: k, Value: fmt.Append(nil, version), TTL: time.Duration(1+rand.IntN(40)) * time.Millisecond})
-					case 1:
-						err = n.Delete(t.Context(), k)
-					default:
-						err = n.Purge(t.Context(), "docs")
-					}
-					if err != nil {
-						t.Error(err)
-					}
-					truth.acknowledged[key].Store(version)
-					<-time.After(time.Duration(rand.IntN(60)) * time.Millisecond)
-				}
-			})
-		}
-		clients.Wait()
-		c.origin.total = int(truth.loads.Load())
-		joined := uint64(0)
-		for _, n := range c.nodes {
-			joined += n.Stats().Joined
-		}
-		if truth.reads.Load() < 1000 || joined < 100 {
-			t.Errorf("%d reads, %d joined: too few to say anything", truth.reads.Load(), joined)
-		}
-	})
-}
-
-// versions is an origin whose answers are as old as they can be: of when they
-// were asked for.
-type versions struct {
-	keys                  int
-	current, acknowledged []atomic.Int64
-	loads, reads          atomic.Int64
-}
-
-func newVersions(keys int) *versions {
-	return &versions{keys: keys, current: make([]atomic.Int64, keys), acknowledged: make([]atomic.Int64, keys)}
-}
-
-func (v *versions) Load(ctx context.Context, l *cache.Load) (cache.Loaded, error) {
-	l.Sent.Add(1)
-	v.loads.Add(1)
-	key, err := strconv.Atoi(l.Key.Key)
-	if err != nil {
-		return cache.Loaded{}, err
-	}
-	value := fmt.Append(nil, v.current[key].Load())
-	select {
-	case <-time.After(time.Duration(rand.IntN(80)) * time.Millisecond):
-	case <-ctx.Done():
-		return cache.Loaded{}, ctx.Err()
-	}
-	freshness := cache.Unsaid
-	freshness.TTL, freshness.StaleWhileRevalidate, freshness.StaleIfError = 20*time.Millisecond, 0, 0
-	return cache.Loaded{Entry: &cache.Entry{Value: value}, Status: 200, Endpoint: "a", Freshness: freshness}, nil
-}
-
-func versionIn(e *cache.Entry) int64 {
-	n, err := strconv.ParseInt(string(e.Value), 10, 64)
-	if err != nil {
-		return -1
-	}
-	return n
-}
-
-// The starter of a load keeps it on its account, whoever is told first.
-func TestTheGetThatStartsALoadSharesNobodysCall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := startCaches(t, 2)
-		const rounds = 40
-		for i := range rounds {
-			release := c.origin.hang(c.key(i, 1))
-			answers := c.crowd(t.Context(), 0, times(20, c.key(i, 1))...)
-			release()
-			answers()
-		}
-		if s := c.nodes[1].Stats(); s.ServedLoads != rounds || s.Refreshes != 0 {
-			t.Errorf("%d loads are a get's, %d nobody's, want %d and none", s.ServedLoads, s.Refreshes, rounds)
-		}
-	})
-}
-
-// Nodes of an older version are told what they understand, and are not asked
-// for more than they can take.
+// Nodes of an older version are told what they understand, and are not asked for more
+// than they can take.
 func TestSlowCallsBetweenVersions(t *testing.T) {
 	for old := range 2 {
 		t.Run(fmt.Sprintf("n%d is old", old), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := startCaches(t, 2, speaking(old, 1))
-				key := c.key(0, 1)
-				release := c.origin.hang(key)
-				answers := c.crowd(t.Context(), 0, times(1100, key)...)
+				c := build(t, 2)
+				c.nodes[old].Speaks(1)
+				for _, n := range c.nodes {
+					n.run()
+				}
+				c.awaitReady()
+				<-time.After(time.Second)
+				gate := make(chan struct{})
+				c.nodes[1].waits(gate)
+				errs := c.nodes[0].crowd(1100)
 				<-time.After(3 * time.Second)
-				if n := c.inFlight(0, 1); n != 1024 {
+				if n := c.nodes[0].Stats().Peers[0].InFlight; n != 1024 {
 					t.Errorf("%d calls are under way", n)
 				}
-				release()
-				if by := answers(); len(by[key+"#1"]) != 1100 {
-					t.Errorf("%d answered", len(by[key+"#1"]))
+				close(gate)
+				if failed := errs(); len(failed) != 0 {
+					t.Errorf("%d failed: %v", len(failed), failed[0])
 				}
 				for _, n := range c.nodes {
-					if s := n.peers.Stats(); s.BrokenFrames != 0 {
+					if s := n.Stats(); s.BrokenFrames != 0 {
 						t.Errorf("%d links broke", s.BrokenFrames)
 					}
 				}
+				c.checkBooks()
 			})
 		})
 	}
 }
 
-// A stand-in stores a value, the owner comes back and takes a write, and goes
-// again: the stand-in's value is from before an acknowledged write.
-func TestAStandInForgetsWhatTheOwnerMayHaveOverwritten(t *testing.T) {
+// refusing is a Waiting that lets no get wait.
+type refusing struct{}
+
+func (refusing) Loading(uint64, bool) error { return cache.ErrOverloaded }
+
+// A get whose Waiting refuses it ends at once, and its call is cancelled.
+func TestAGetThatMayNotWaitIsRefusedHere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := startCaches(t, 3)
-		key := cache.Key{Group: "kv", Key: c.key(0, 0, 1, 2)}
-		c.hold(1) // the next owner goes first
-		await(t, "n1 is out", func() bool { return c.nodes[2].peers.Members()[1].State == peers.StateDown })
-		for i := range 3 {
-			release := c.hold(0)
-			await(t, "n0 is out", func() bool { return c.nodes[2].peers.Members()[0].State == peers.StateDown })
-			a, err := c.nodes[2].Get(t.Context(), key, false)
-			if err != nil || !a.Entry.Negative {
-				t.Errorf("outage %d: the stand-in answered with %q, %v", i, a.Entry.Value, err)
-			}
-			if _, err := c.nodes[2].Put(t.Context(), &cache.Request{Key: key, Value: []byte("old")}); err != nil {
-				t.Error(err)
-			}
-			if a, err := c.nodes[2].Get(t.Context(), key, false); err != nil || string(a.Entry.Value) != "old" {
-				t.Errorf("what the stand-in was given: %+v, %v", a, err)
-			}
-			release()
-			await(t, "n0 is back", func() bool { return c.nodes[2].peers.Members()[0].State == peers.StateActive })
-			if a, err := c.nodes[2].Put(t.Context(), &cache.Request{Key: key, Value: []byte("new")}); err != nil || a.Node != "n0" {
-				t.Errorf("%+v, %v", a, err)
-			}
+		c := start(t, 2)
+		gate := make(chan struct{})
+		defer close(gate)
+		c.nodes[1].waits(gate)
+		n := c.nodes[0]
+		req := getOf("k")
+		req.Waiting = refusing{}
+		_, err := n.Call(t.Context(), "n1", req)
+		var here *peers.RefusedHere
+		if !errors.As(err, &here) || !errors.Is(err, cache.ErrOverloaded) || err.Error() != cache.ErrOverloaded.Error() {
+			t.Error(err)
 		}
-		c.hold(1)()
+		synctest.Wait()
+		if in := n.Stats().Peers[0].InFlight; in != 0 {
+			t.Errorf("%d calls are under way", in)
+		}
 	})
 }

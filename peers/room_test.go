@@ -72,7 +72,7 @@ func (r *room) inUse() int {
 
 // withRoom are two nodes, of which the first has so much room; its other node
 // has values of a mebibyte.
-func withRoom(t *testing.T, most int) (*cluster, *room, []byte) {
+func withRoom(t *testing.T, most int) (*members, *room, []byte) {
 	t.Helper()
 	r := &room{most: most, taken: map[*cache.Entry]int{}}
 	t.Cleanup(func() {
@@ -98,7 +98,7 @@ func TestALargeValueIsChargedUntilItsCallerIsDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, r, value := withRoom(t, 10<<20)
 		ctx, done := context.WithCancel(t.Context())
-		a, err := c.nodes[0].get(ctx, c.key(1))
+		a, err := c.nodes[0].get(ctx, 1, "k")
 		if err != nil || !bytes.Equal(a.Entry.Value, value) {
 			t.Fatalf("%d bytes, %v", len(a.Entry.Value), err)
 		}
@@ -124,7 +124,7 @@ func TestValuesWaitForRoomInTurn(t *testing.T) {
 			all.Go(func() {
 				ctx, done := context.WithTimeout(t.Context(), 20*time.Second)
 				defer done()
-				a, err := c.nodes[0].get(ctx, c.key(1))
+				a, err := c.nodes[0].get(ctx, 1, "k")
 				if err != nil || !bytes.Equal(a.Entry.Value, value) || a.Entry.ETag != `"t"` {
 					t.Errorf("%+v, %v", a.Kind, err)
 				}
@@ -144,14 +144,14 @@ func TestWithoutRoomTheLinkGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, r, _ := withRoom(t, 100<<10) // for none of them
 		for range 3 {
-			if _, err := c.nodes[0].get(t.Context(), c.key(1)); !errors.Is(err, cache.ErrOverloaded) {
+			if _, err := c.nodes[0].get(t.Context(), 1, "k"); !errors.Is(err, cache.ErrOverloaded) {
 				t.Errorf("%v, want overloaded", err)
 			}
 		}
 		c.nodes[1].on(func(context.Context, *cache.Request) (cache.Answer, error) {
 			return cache.Answer{Kind: cache.KindHit, Entry: &cache.Entry{Value: []byte("small")}}, nil
 		})
-		if a, err := c.nodes[0].get(t.Context(), c.key(1)); err != nil || string(a.Entry.Value) != "small" {
+		if a, err := c.nodes[0].get(t.Context(), 1, "k"); err != nil || string(a.Entry.Value) != "small" {
 			t.Errorf("a small value over the same link: %v", err)
 		}
 		if s := c.nodes[0].Stats(); r.inUse() != 0 || s.BrokenFrames != 0 || s.Peers[0].Failed != 0 {
@@ -161,13 +161,13 @@ func TestWithoutRoomTheLinkGoesOn(t *testing.T) {
 	})
 }
 
-// However the wait for a value ends while it arrives, its room is given back, and
-// once: the caller leaves, or its node dies.
+// The wait for a value ends while the value arrives: the caller leaves, or the other
+// node dies. The room is given back once.
 func TestAValueThatNobodyWaitsForHasNoRoom(t *testing.T) {
 	for _, most := range []int{10 << 20, 100 << 10} {
-		for name, end := range map[string]func(c *cluster, leave func()){
-			"the caller leaves":   func(_ *cluster, leave func()) { leave() },
-			"the other node dies": func(c *cluster, _ func()) { c.net.Kill(c.nodes[1].host) },
+		for name, end := range map[string]func(c *members, leave func()){
+			"the caller leaves":   func(_ *members, leave func()) { leave() },
+			"the other node dies": func(c *members, _ func()) { c.net.Kill(c.nodes[1].host) },
 		} {
 			t.Run(name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -178,7 +178,7 @@ func TestAValueThatNobodyWaitsForHasNoRoom(t *testing.T) {
 						end(c, leave)
 						time.Sleep(time.Millisecond)
 					})
-					a, err := c.nodes[0].get(ctx, c.key(1))
+					a, err := c.nodes[0].get(ctx, 1, "k")
 					if err == nil && a.Node == "n1" {
 						t.Error("the value came all the same")
 					}
@@ -193,20 +193,19 @@ func TestAValueThatNobodyWaitsForHasNoRoom(t *testing.T) {
 	}
 }
 
-// A call that has waited for room gives it back when its second answer has no
-// use for it.
+// A call that has waited for room gives it back when its second answer does not need it.
 func TestRoomThatWasWaitedForInVainIsGivenBack(t *testing.T) {
-	for name, then := range map[string]func(c *cluster) (cache.Answer, error){
-		"an error": func(*cluster) (cache.Answer, error) {
+	for name, then := range map[string]func(c *members) (cache.Answer, error){
+		"an error": func(*members) (cache.Answer, error) {
 			return cache.Answer{Kind: cache.KindLoad, Node: "n1"}, cache.ErrOriginFailed
 		},
-		"a small value": func(*cluster) (cache.Answer, error) {
+		"a small value": func(*members) (cache.Answer, error) {
 			return cache.Answer{Kind: cache.KindLoad, Node: "n1", Entry: &cache.Entry{Value: []byte("small")}}, nil
 		},
-		"a larger value": func(*cluster) (cache.Answer, error) {
+		"a larger value": func(*members) (cache.Answer, error) {
 			return cache.Answer{Kind: cache.KindLoad, Node: "n1", Entry: &cache.Entry{Value: make([]byte, 3<<19)}}, nil
 		},
-		"the end of the link": func(c *cluster) (cache.Answer, error) {
+		"the end of the link": func(c *members) (cache.Answer, error) {
 			c.net.Break("n0:1", "n1:1")
 			return cache.Answer{}, cache.ErrInternal
 		},
@@ -227,7 +226,7 @@ func TestRoomThatWasWaitedForInVainIsGivenBack(t *testing.T) {
 				}
 				time.AfterFunc(5*time.Millisecond, func() { r.Give(other) })
 				ctx, done := context.WithTimeout(t.Context(), 10*time.Second)
-				_, err := c.nodes[0].get(ctx, c.key(1))
+				_, err := c.nodes[0].get(ctx, 1, "k")
 				done()
 				synctest.Wait()
 				if calls < 2 || r.inUse() != 0 {

@@ -34,7 +34,7 @@ func (w watched) Handle(_ context.Context, r slog.Record) error {
 // A line may take its time: what it tells of has happened before.
 func TestStateChangesBeforeTheLineThatTellsOfIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var c *cluster
+		var c *members
 		var mu sync.Mutex // guards seen
 		seen := map[string]int{}
 		c = build(t, 3, func(i int, o *peers.Options) {

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -24,41 +23,37 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// cluster is some nodes on a network in memory.
-type cluster struct {
+// members are the nodes of a cluster, on a network in memory.
+type members struct {
 	t     *testing.T
 	net   *memnet.Network
 	list  []string
 	nodes []*node
 }
 
-// node is one of them, with a cache that is a function.
+// node is one of them. Functions answer the calls of the others.
 type node struct {
 	*peers.Peers
 	id, host string
-	c        *cluster
+	c        *members
 	server   *http.Server
 	serving  sync.WaitGroup
 	log      *testlog.Buffer
 
-	mu      sync.Mutex // guards all below
-	serve   func(ctx context.Context, req *cache.Request) (cache.Answer, error)
-	stored  func(key string) (cache.Answer, bool)
-	served  map[string]int // keys that Serve was called with
-	settled int            // gets of others that count as served
-	lost    int            // those whose answer was not delivered
-	peer    int            // this node's gets that went through another
-	dropped []string
-	writes  []cache.Request
-
-	keepsNothing bool // its loads leave no copy
+	mu        sync.Mutex // guards all below
+	serve     func(ctx context.Context, req *cache.Request) (cache.Answer, error)
+	stored    func(key string) (cache.Answer, bool)
+	served    map[string]int // keys that serve was called with
+	delivered int            // gets of others whose answers were delivered
+	lost      int            // those whose answers were not
+	peer      int            // this node's gets at another one
 }
 
 func host(i int) string { return fmt.Sprintf("n%d:1", i) }
 
 // start makes n nodes and waits until they are ready and their links are
 // established: with a new one they have more patience.
-func start(t *testing.T, n int, tune ...func(i int, o *peers.Options)) *cluster {
+func start(t *testing.T, n int, tune ...func(i int, o *peers.Options)) *members {
 	t.Helper()
 	c := build(t, n, tune...)
 	for _, n := range c.nodes {
@@ -69,9 +64,9 @@ func start(t *testing.T, n int, tune ...func(i int, o *peers.Options)) *cluster 
 	return c
 }
 
-func build(t *testing.T, n int, tune ...func(i int, o *peers.Options)) *cluster {
+func build(t *testing.T, n int, tune ...func(i int, o *peers.Options)) *members {
 	t.Helper()
-	c := &cluster{t: t, net: memnet.New()}
+	c := &members{t: t, net: memnet.New()}
 	for i := range n {
 		c.list = append(c.list, fmt.Sprintf("n%d=http://%s", i, host(i)))
 	}
@@ -81,7 +76,7 @@ func build(t *testing.T, n int, tune ...func(i int, o *peers.Options)) *cluster 
 	return c
 }
 
-func (c *cluster) node(i int, tune ...func(i int, o *peers.Options)) *node {
+func (c *members) node(i int, tune ...func(i int, o *peers.Options)) *node {
 	c.t.Helper()
 	n := &node{id: fmt.Sprintf("n%d", i), host: host(i), c: c, served: map[string]int{}, log: &testlog.Buffer{}}
 	n.serve = func(_ context.Context, req *cache.Request) (cache.Answer, error) {
@@ -146,7 +141,7 @@ func (n *node) hold(do func(from, to string)) {
 	}
 }
 
-func (c *cluster) awaitReady() {
+func (c *members) awaitReady() {
 	c.t.Helper()
 	for _, n := range c.nodes {
 		await(c.t, n.id+" ready", func() bool { ok, _ := n.Ready(); return ok })
@@ -165,63 +160,47 @@ func await(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-func (n *node) Serve(ctx context.Context, req *cache.Request) (cache.Answer, error) {
+// Answer answers a call as serve does.
+func (n *node) Answer(ctx context.Context, in *peers.Inbound) peers.Reply {
 	n.mu.Lock()
-	n.served[req.Key.Key]++
-	if req.Op != cache.OpGet {
-		n.writes = append(n.writes, *req)
-	}
+	n.served[in.Key.Key]++
 	serve := n.serve
 	n.mu.Unlock()
-	return serve(ctx, req)
+	a, err := serve(ctx, &in.Request.Request)
+	return peers.Reply{Answer: a, Err: err, Counted: in.Op == cache.OpGet && a.Kind != cache.KindNone}
 }
 
-// ServeStored has what stored says; nothing unless a test says otherwise.
-func (n *node) ServeStored(key cache.Key, _ bool, fits func(*cache.Entry) bool) (cache.Answer, bool) {
+// Stored answers gets as stored does; none unless a test says otherwise.
+func (n *node) Stored(in *peers.Inbound, reply *peers.Reply) bool {
 	n.mu.Lock()
 	stored := n.stored
 	n.mu.Unlock()
-	if stored == nil {
-		return cache.Answer{}, false
+	switch {
+	case in.Op == peers.OpGetMany:
+		reply.Answer.Node, reply.Many = n.id, make([]cache.Answer, len(in.Keys))
+		for i, key := range in.Keys {
+			if stored == nil {
+				continue
+			}
+			if a, ok := stored(key); ok && in.Fits(a.Entry) {
+				reply.Many[i] = a
+			}
+		}
+		return true
+	case in.Op == cache.OpGet && stored != nil:
+		reply.Answer, reply.Counted = stored(in.Key.Key)
 	}
-	a, ok := stored(key.Key)
-	if ok && fits != nil && !fits(a.Entry) {
-		return cache.Answer{}, false
-	}
-	return a, ok
+	return reply.Counted
 }
 
-func (n *node) Settle(_ cache.Kind, delivered bool) {
+func (n *node) Delivered(_ cache.Kind, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if delivered {
-		n.settled++
+	if ok {
+		n.delivered++
 	} else {
 		n.lost++
 	}
-}
-
-func (n *node) DropGroup(group string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.dropped = append(n.dropped, group)
-}
-
-func (n *node) DropTags(group string, tags []string) {
-	n.DropGroup(group + " " + strings.Join(tags, " "))
-}
-
-func (n *node) Copy(key cache.Key) (cache.Copy, bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.served[key.Key] == 0 {
-		return cache.Copy{}, false
-	}
-	load := &cache.LastLoad{Endpoint: "a", At: time.Now(), Millis: 3}
-	if n.keepsNothing {
-		return cache.Copy{LastLoad: load}, false
-	}
-	return cache.Copy{Role: "primary", TTL: 5, LastLoad: load}, true
 }
 
 func (n *node) on(serve func(ctx context.Context, req *cache.Request) (cache.Answer, error)) {
@@ -236,36 +215,77 @@ func (n *node) times(key string) int {
 	return n.served[key]
 }
 
-// get is what cache.Cache does with a client's get.
-func (n *node) get(ctx context.Context, key string) (cache.Answer, error) {
-	req := &cache.Request{Op: cache.OpGet, Key: cache.Key{Group: "g", Key: key}}
-	if _, self := n.Acts(key); !self {
-		a, err := n.Forward(ctx, req)
-		if !errors.Is(err, cache.ErrActHere) {
+// get gets a key at another member, three times at most if the link breaks. It keeps
+// the books of an entry node.
+func (n *node) get(ctx context.Context, to int, key string) (cache.Answer, error) {
+	var r peers.Reply
+	var err error
+	for range 3 {
+		req := peers.Request{Request: cache.Request{Op: cache.OpGet, Key: cache.Key{Group: "g", Key: key}}, Hop: 1}
+		if r, err = n.Call(ctx, n.c.nodes[to].id, &req); !peers.NoAnswer(err) || ctx.Err() != nil {
+			break
+		}
+	}
+	if !r.Shared {
+		n.mu.Lock()
+		n.peer++
+		n.mu.Unlock()
+		if err != nil || !r.Counted {
+			n.Abandon()
+		}
+	}
+	if err == nil {
+		err = r.Err
+	}
+	return r.Answer, err
+}
+
+// put puts a value at another member.
+func (n *node) put(ctx context.Context, to int, value []byte) error {
+	req := peers.Request{Request: cache.Request{Op: cache.OpPut, Key: cache.Key{Group: "g", Key: "k"}, Value: value, ID: 1}, Hop: 1}
+	r, err := n.Call(ctx, n.c.nodes[to].id, &req)
+	if err == nil {
+		err = r.Err
+	}
+	return err
+}
+
+// getMany gets keys at another member by one call. What that has not stored is left
+// out.
+func (n *node) getMany(ctx context.Context, to int, keys ...string) []cache.Answer {
+	call, ok := n.Begin(ctx, n.c.nodes[to].id, &peers.Request{Request: cache.Request{Op: peers.OpGetMany, Key: cache.Key{Group: "g"}}, Hop: 1, Keys: keys})
+	if !ok {
+		return make([]cache.Answer, len(keys))
+	}
+	r, err := call.Wait(ctx)
+	if err != nil {
+		return make([]cache.Answer, len(keys))
+	}
+	for _, a := range r.Many {
+		if a.Entry != nil {
 			n.mu.Lock()
 			n.peer++
 			n.mu.Unlock()
-			return a, err
 		}
 	}
-	return n.Serve(ctx, req)
+	return r.Many
 }
 
-// checkBooks waits until Σpeer = Σserved + Σabandoned: soon after the last call
+// checkBooks waits until Σpeer = Σdelivered + Σabandoned: soon after the last call
 // has ended, on whichever side.
-func (c *cluster) checkBooks() {
+func (c *members) checkBooks() {
 	c.t.Helper()
-	sums := func() (peer, served, abandoned int) {
+	sums := func() (peer, delivered, abandoned int) {
 		for _, n := range c.nodes {
 			n.mu.Lock()
 			peer += n.peer
-			served += n.settled
+			delivered += n.delivered
 			n.mu.Unlock()
 			abandoned += int(n.Stats().Abandoned)
 		}
-		return peer, served, abandoned
+		return peer, delivered, abandoned
 	}
-	balanced := func() bool { p, s, a := sums(); return p == s+a }
+	balanced := func() bool { p, d, a := sums(); return p == d+a }
 	await(c.t, "books", func() bool {
 		inFlight := 0
 		for _, n := range c.nodes {
@@ -276,25 +296,7 @@ func (c *cluster) checkBooks() {
 		return inFlight == 0 && balanced()
 	})
 	synctest.Wait()
-	if p, s, a := sums(); p != s+a {
-		c.t.Errorf("peer %d, served %d, abandoned %d", p, s, a)
+	if p, d, a := sums(); p != d+a {
+		c.t.Errorf("peer %d, delivered %d, abandoned %d", p, d, a)
 	}
-}
-
-// key finds a key whose first owners on the ring are the given nodes.
-func (c *cluster) key(owners ...int) string {
-	c.t.Helper()
-	for i := range 10000 {
-		key := fmt.Sprintf("key-%d", i)
-		got := c.nodes[0].View().Ring.Owners(key, len(owners))
-		match := true
-		for j, o := range owners {
-			match = match && got[j] == c.nodes[o].id
-		}
-		if match {
-			return key
-		}
-	}
-	c.t.Fatal("no such key")
-	return ""
 }
