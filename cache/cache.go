@@ -143,7 +143,7 @@ func (c *Cache) Copy(key Key) (Copy, bool) {
 	if e.Negative {
 		cp.Role = "negative"
 	}
-	if e.TTL == 0 {
+	if e.Forever() {
 		cp.Forever = true
 	} else {
 		cp.TTL = e.Left(now).Seconds()

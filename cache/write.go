@@ -182,11 +182,14 @@ func WriteCtxError(ctx context.Context) error {
 	return err
 }
 
-// PutEntry is what a put stores, without its times.
+// PutEntry is what a put stores, without the group's times.
 func (req *Request) PutEntry() *Entry {
 	e := &Entry{
 		Value: exact(req.Value), ContentType: strings.Clone(req.ContentType), ContentEncoding: strings.Clone(req.ContentEncoding),
-		ETag: ContentETag(req.Value, req.ContentEncoding), Born: time.Now(), TTL: req.TTL,
+		ETag: ContentETag(req.Value, req.ContentEncoding), Born: time.Now(),
+	}
+	if req.TTL > 0 {
+		e.Expires = e.Born.Add(req.TTL)
 	}
 	if e.ContentType == "" {
 		e.ContentType = "application/octet-stream"
@@ -199,8 +202,8 @@ func (req *Request) PutEntry() *Entry {
 // as a loaded one may.
 func (g *group) dated(req *Request) *Entry {
 	e := req.PutEntry()
-	if e.TTL == 0 {
-		e.TTL = g.jittered(g.TTL)
+	if req.TTL == 0 && g.TTL > 0 {
+		e.Expires = e.Born.Add(g.jittered(g.TTL))
 	}
 	if !g.plain() {
 		e.StaleWhileRevalidate, e.StaleIfError = g.StaleWhileRevalidate, g.StaleIfError

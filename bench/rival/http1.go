@@ -142,7 +142,10 @@ func readAnswer(res *http.Response, owner string) (cache.Answer, error) {
 	if err != nil {
 		return cache.Answer{}, err
 	}
-	e.Born, e.TTL = time.Now().Add(-time.Duration(age)), time.Duration(ttl)
+	e.Born = time.Now().Add(-time.Duration(age))
+	if ttl > 0 {
+		e.Expires = e.Born.Add(time.Duration(ttl))
+	}
 	return cache.Answer{Entry: e, Kind: cache.Kind(kind), Node: owner}, nil
 }
 
@@ -161,12 +164,16 @@ func serveCalls(c *cluster.Cluster) http.HandlerFunc {
 			return
 		}
 		e, h := reply.Answer.Entry, w.Header()
+		ttl := time.Duration(0) // for ever
+		if !e.Forever() {
+			ttl = e.TTL()
+		}
 		h["Content-Type"] = []string{e.ContentType}
 		h["Content-Length"] = []string{strconv.Itoa(len(e.Value))}
 		h["Etag"] = []string{e.ETag}
 		h[headerKind] = []string{strconv.Itoa(int(reply.Answer.Kind))}
 		h[headerAge] = []string{strconv.FormatInt(int64(e.Age(time.Now())), 10)}
-		h[headerTTL] = []string{strconv.FormatInt(int64(e.TTL), 10)}
+		h[headerTTL] = []string{strconv.FormatInt(int64(ttl), 10)}
 		_, err := w.Write(e.Value)
 		c.Delivered(reply.Answer.Kind, err == nil)
 	}
