@@ -20,6 +20,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"kring/balance"
+	"kring/internal/testlog"
 )
 
 // authority makes ca.pem, and cert.pem and key.pem of localhost that it signed.
@@ -145,12 +146,12 @@ func TestHowRedisIsReached(t *testing.T) {
 				tt.set(&rc)
 				cfg := config(policy, 1, 1)
 				if tt.why != "" {
-					log := &logBuffer{}
+					log := &testlog.Buffer{}
 					p := openPool(t, cfg, dialRedis(t, rc), logged(log))
 					if got := names(t, p, 4, true); got != "abab" || !p.Status().Degraded {
 						t.Errorf("picks %s, %+v", got, p.Status())
 					}
-					eventually(t, "a line in the log with "+tt.why, func() bool { return log.count(tt.why) == 1 })
+					eventually(t, "a line in the log with "+tt.why, func() bool { return log.Count(tt.why) == 1 })
 					return
 				}
 				t.Setenv("SSL_CERT_FILE", filepath.Join(dir, "ca.pem"))

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"kring/balance"
+	"kring/internal/testlog"
 )
 
 // slots are the ends of the three masters' parts of a Redis Cluster.
@@ -70,7 +71,7 @@ func TestRedisCluster(t *testing.T) {
 	masters, addrs := startCluster(t)
 	c := masters[0].client(t)
 	r := dialRedis(t, redisConfig(addrs...))
-	log := &logBuffer{}
+	log := &testlog.Buffer{}
 	pools := map[string][3]*balance.Pool{}
 	var last int64 // the slot of the last pool
 	for _, policy := range []string{"least_assigned", "least_in_flight"} {
@@ -143,7 +144,7 @@ func TestRedisCluster(t *testing.T) {
 			}
 		}
 	}
-	if n := log.count("choosing locally"); n != 2 {
+	if n := log.Count("choosing locally"); n != 2 {
 		t.Errorf("%d log lines, want one for each pool on the master", n)
 	}
 	if err := masters[1].run(); err != nil {

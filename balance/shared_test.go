@@ -1,7 +1,6 @@
 package balance_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -9,32 +8,14 @@ import (
 	"os"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"kring/balance"
+	"kring/internal/testlog"
 )
 
-// logBuffer is a log that a test can read.
-type logBuffer struct {
-	mu  sync.Mutex // guards buf
-	buf bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *logBuffer) count(msg string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.buf.String(), msg)
-}
-
-func logged(l *logBuffer) func(*balance.Options) {
+func logged(l *testlog.Buffer) func(*balance.Options) {
 	return func(o *balance.Options) { o.Log = slog.New(slog.NewTextHandler(l, nil)) }
 }
 
@@ -205,7 +186,7 @@ func TestRedisFails(t *testing.T) { // A16
 				t.Parallel()
 				s := startRedis(t)
 				rc := redisConfig(s.addr)
-				log := &logBuffer{}
+				log := &testlog.Buffer{}
 				p := openPool(t, config(policy, 5, 1, 1), dialRedis(t, rc), logged(log))
 				names(t, p, 7, true)
 				if st := p.Inspect(t.Context()); st.Degraded || st.LocalPicks != 0 {
@@ -224,8 +205,8 @@ func TestRedisFails(t *testing.T) { // A16
 					t.Errorf("picks %s while Redis fails, want smooth weighted aabacaaaabacaa", got.String())
 				}
 				st := p.Status()
-				if !st.Degraded || st.LocalPicks != 14 || st.Outages != 1 || log.count("choosing locally") != 1 {
-					t.Errorf("%+v, %d log lines; want 14 local picks, one outage, one line", st, log.count("choosing locally"))
+				if !st.Degraded || st.LocalPicks != 14 || st.Outages != 1 || log.Count("choosing locally") != 1 {
+					t.Errorf("%+v, %d log lines; want 14 local picks, one outage, one line", st, log.Count("choosing locally"))
 				}
 				f.mend(t, s, rc.KeyPrefix+"{test}:"+key)
 				eventually(t, "the pool is well again", func() bool { return !p.Status().Degraded })
@@ -234,7 +215,7 @@ func TestRedisFails(t *testing.T) { // A16
 				if n := total(t, p); n != before+7 || p.Status().LocalPicks != 14 {
 					t.Errorf("%d assigned, want %d: %+v", n, before+7, p.Status())
 				}
-				if n := log.count("shared state is back"); n != 1 {
+				if n := log.Count("shared state is back"); n != 1 {
 					t.Errorf("%d lines say that the state is back, want 1", n)
 				}
 			})
@@ -369,7 +350,7 @@ func TestAssignmentsTravel(t *testing.T) {
 // spy remembers what is written to Redis.
 type spy struct {
 	net.Conn
-	sent *logBuffer
+	sent *testlog.Buffer
 }
 
 func (s spy) Write(b []byte) (int, error) {
@@ -381,7 +362,7 @@ func (s spy) Write(b []byte) (int, error) {
 
 // No process tells Redis what time it is: its own clock decides (L7).
 func TestOnlyTheClockOfRedisCounts(t *testing.T) {
-	sent := &logBuffer{}
+	sent := &testlog.Buffer{}
 	for _, policy := range []string{"least_assigned", "least_in_flight"} {
 		cfg, rc := shared(t, policy, 1, 1)
 		cfg.KeepCount = time.Hour
@@ -407,10 +388,10 @@ func TestOnlyTheClockOfRedisCounts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if sent.count("evalsha") < 4 {
+	if sent.Count("evalsha") < 4 {
 		t.Fatal("the spy has seen too little")
 	}
-	if at := regexp.MustCompile(fmt.Sprintf(`\r\n%d\d*\r\n`, time.Now().Unix()/100000)).FindString(sent.buf.String()); at != "" {
+	if at := regexp.MustCompile(fmt.Sprintf(`\r\n%d\d*\r\n`, time.Now().Unix()/100000)).FindString(sent.String()); at != "" {
 		t.Errorf("the time %q was sent", at)
 	}
 }

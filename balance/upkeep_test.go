@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"kring/balance"
+	"kring/internal/testlog"
 )
 
 // Redis may drop one key of a pool and keep the others. What was counted is
@@ -253,7 +254,7 @@ func TestPublishedEndpointsAreLimited(t *testing.T) {
 			hset = append(hset, fmt.Sprint("gone-", i), fmt.Sprintf(`{"till":%d,"removed":true}`, 9_000_000_000_000+i))
 		}
 		do(t, c, hset...)
-		log := &logBuffer{}
+		log := &testlog.Buffer{}
 		p := openPool(t, cfg, dialRedis(t, rc), logged(log))
 		settled(t, p)
 		settled(t, p)
@@ -267,7 +268,7 @@ func TestPublishedEndpointsAreLimited(t *testing.T) {
 			}
 		}
 		// a is one of the thousand; null changes nothing of an endpoint that is not there.
-		if n := log.count("published endpoint cannot be used"); n != 51+len(bad)+1 {
+		if n := log.Count("published endpoint cannot be used"); n != 51+len(bad)+1 {
 			t.Errorf("%s: %d changes are said to be of no use, want each once: %d", policy, n, 51+len(bad)+1)
 		}
 		if err := p.RemoveEndpoint(t.Context(), "late"); err != nil {

@@ -51,6 +51,11 @@ func TestFailures(t *testing.T) {
 	if n != len(failures) {
 		t.Errorf("the table has %d codes, %d are promised", len(failures), n)
 	}
+	for _, e := range cache.Errors {
+		if _, ok := failures[e.Code]; !ok {
+			t.Errorf("the table has no row for the cache's error %s", e.Code)
+		}
+	}
 }
 
 func TestKnown(t *testing.T) {

@@ -2,7 +2,6 @@ package httpapi_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -13,7 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,6 +21,7 @@ import (
 	"kring/cache"
 	"kring/cluster"
 	"kring/httpapi"
+	"kring/internal/testlog"
 	"kring/membership"
 	"kring/peers"
 )
@@ -36,7 +35,7 @@ type server struct {
 	api    *httpapi.API
 	cache  *cache.Cache
 	origin *origin
-	log    *logBuffer
+	log    *testlog.Buffer
 	http   *http.Server
 	// options are what api was built from.
 	options httpapi.Options
@@ -58,7 +57,7 @@ const testNode = "kring-1"
 // serve starts a server that the test's end stops.
 func serve(t testing.TB, change ...func(*setup)) *server {
 	t.Helper()
-	s := &server{origin: newOrigin(), log: &logBuffer{}}
+	s := &server{origin: newOrigin(), log: &testlog.Buffer{}}
 	docs := cache.DefaultGroupConfig("docs")
 	docs.Origin = cache.OriginConfig{Pool: "docs", Path: "/docs/{key}"}
 	docs.Jitter = 0
@@ -168,24 +167,6 @@ func (o *origin) Load(ctx context.Context, l *cache.Load) (cache.Loaded, error) 
 		}
 	}
 	return cache.Loaded{Entry: e, Status: 200, Freshness: unsaid}, nil
-}
-
-// logBuffer is a log that a test can read.
-type logBuffer struct {
-	mu  sync.Mutex // guards buf
-	buf bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
 }
 
 // answer is what came back, its body read.

@@ -1,8 +1,11 @@
 package origin
 
 import (
+	"io"
 	"net"
 	"time"
+
+	"kring/internal/sockets"
 )
 
 const (
@@ -24,7 +27,7 @@ type counted struct {
 
 func newCounted(c net.Conn) *counted {
 	n := &counted{Conn: c}
-	n.acked, _ = ackedBytes(c)
+	n.acked, _ = sockets.Acknowledged(c)
 	return n
 }
 
@@ -38,7 +41,7 @@ func (c *counted) Write(p []byte) (int, error) {
 // had got all that was written. (While the connection stands, this says
 // nothing: acknowledgements are delayed.) Where that cannot be known, what was written has arrived.
 func (c *counted) delivered() bool {
-	acked, ok := ackedBytes(c.Conn)
+	acked, ok := sockets.Acknowledged(c.Conn)
 	return !ok || acked-c.acked >= c.written
 }
 
@@ -46,7 +49,7 @@ func (c *counted) delivered() bool {
 // resets the connection: its process has closed it and has not read all bytes.
 func (c *counted) resetFollows() bool {
 	for end := time.Now().Add(resetWait); ; time.Sleep(resetPoll) {
-		reset, known := wasReset(c.Conn)
+		reset, known := sockets.WasReset(c.Conn)
 		if reset || !known || !time.Now().Before(end) {
 			return reset
 		}
@@ -54,4 +57,14 @@ func (c *counted) resetFollows() bool {
 }
 
 // pending looks into the kernel's buffer without taking anything out of it.
-func (c *counted) pending() state { return peek(c.Conn) }
+func (c *counted) pending() state {
+	switch n, err := sockets.Unread(c.Conn); {
+	case n > 0:
+		return noisy
+	case err == nil:
+		return quiet
+	case err == io.EOF:
+		return closed
+	}
+	return failed
+}

@@ -13,6 +13,7 @@ import (
 
 	"kring/balance"
 	"kring/cache"
+	"kring/internal/sockets"
 )
 
 const (
@@ -241,7 +242,7 @@ func broken(ctx context.Context, endpoint string, err error) *failure {
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return &failure{tooLate(ctx), balance.Cancelled, false}
-	case connecting && shortage(err):
+	case connecting && sockets.Shortage(err):
 		return &failure{cache.ErrOverloaded.With("this node has no descriptor or port left for a connection").Because(err), balance.Cancelled, false}
 	case timeout && connecting:
 		return &failure{of(cache.ErrOriginTimeout, "could not be reached in time"), balance.Failure, true}

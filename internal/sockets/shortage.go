@@ -1,4 +1,4 @@
-package origin
+package sockets
 
 import (
 	"errors"
@@ -8,13 +8,12 @@ import (
 	"syscall"
 )
 
-// shortages are the errors of a connection that was not attempted for want of
-// something of this machine's own: descriptors, buffers, or ports to call from.
 var shortages = []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL}
 
-// shortage reports whether err is this machine's own trouble. An endpoint is
-// not to be blamed for it, nor would another one help.
-func shortage(err error) bool {
+// Shortage reports whether err, of a dial, means that this machine lacks
+// something to connect with: descriptors, buffers, or ports to call from. The
+// other side is not to be blamed for it, nor would another one help.
+func Shortage(err error) bool {
 	if slices.ContainsFunc(shortages, func(s error) bool { return errors.Is(err, s) }) {
 		return true
 	}
