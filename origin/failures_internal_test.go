@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// However many reasons there are, memory is bounded and each failure is either
-// logged or counted by a line that is.
+// With any number of reasons the memory is bounded, and each failure is either
+// logged or counted in a line.
 func TestNoFailureIsForgotten(t *testing.T) {
 	f := newFailures(slog.New(slog.DiscardHandler), "test")
 	now := time.Now()
@@ -28,7 +28,7 @@ func TestNoFailureIsForgotten(t *testing.T) {
 	if logged != maxReasons || len(f.reasons) != maxReasons {
 		t.Errorf("%d logged, %d remembered; want %d", logged, len(f.reasons), maxReasons)
 	}
-	now = now.Add(sayAgain)
+	now = now.Add(logAgain)
 	fail("another")
 	if want := all - maxReasons - 1; counted != want {
 		t.Errorf("%d of %d failures are told of as not logged, want %d", counted, all, want)

@@ -9,7 +9,7 @@ import (
 )
 
 // ackedBytes is how many bytes the other side has acknowledged (RFC 4898,
-// tcpEStatsAppHCThruOctetsAcked); ok is false if c is not a TCP connection.
+// tcpEStatsAppHCThruOctetsAcked). ok is false if c is not a TCP connection.
 func ackedBytes(c net.Conn) (n uint64, ok bool) {
 	onSocket(c, func(fd uintptr) {
 		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
@@ -19,7 +19,8 @@ func ackedBytes(c net.Conn) (n uint64, ok bool) {
 	return n, ok
 }
 
-// peek says what a read of the socket would find now. What is no socket is quiet.
+// peek says what a read of the socket would find now. A connection without a
+// socket is quiet.
 func peek(c net.Conn) (s state) {
 	onSocket(c, func(fd uintptr) {
 		var b [1]byte
@@ -36,8 +37,8 @@ func peek(c net.Conn) (s state) {
 	return s
 }
 
-// wasReset reports whether the other side has reset the connection; known is
-// false if that cannot be told.
+// wasReset reports whether the other side has reset the connection. known is
+// false if the system cannot tell.
 func wasReset(c net.Conn) (reset, known bool) {
 	onSocket(c, func(fd uintptr) {
 		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
@@ -56,7 +57,7 @@ func onSocket(c net.Conn, f func(fd uintptr)) {
 	if err != nil {
 		return
 	}
-	// An error means that the connection is closed, here: f was not called,
-	// and its caller's answer is that of no socket.
+	// An error means that this side has closed the connection. f was then not
+	// called, and the result is that of a connection without a socket.
 	_ = rc.Control(f)
 }

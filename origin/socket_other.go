@@ -4,8 +4,8 @@ package origin
 
 import "net"
 
-// Only Linux tells what was acknowledged: elsewhere, what was written counts
-// as delivered, and a dead connection is found by using it.
+// Only Linux tells what was acknowledged. Elsewhere written bytes count as
+// delivered, and only the next use finds a dead connection.
 
 func ackedBytes(net.Conn) (uint64, bool) { return 0, false }
 
