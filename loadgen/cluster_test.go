@@ -352,7 +352,7 @@ func TestKilledNodeIsNoError(t *testing.T) {
 	}
 }
 
-func TestNobodyThere(t *testing.T) {
+func TestUnreachableNodes(t *testing.T) {
 	s := httptest.NewServer(http.NotFoundHandler())
 	s.Close()
 	cfg := loadgen.DefaultConfig()
