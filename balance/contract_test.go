@@ -114,20 +114,20 @@ func TestSequences(t *testing.T) {
 		weights      []int
 		want         string
 	}{
-		{"A1", "round_robin", []int{1, 1, 1}, "abcabca"},
+		{"round robin", "round_robin", []int{1, 1, 1}, "abcabca"},
 		{"round robin has no weights", "round_robin", []int{5, 1, 1}, "abcabca"},
-		{"A3", "weighted", []int{5, 1, 1}, "aaaaabcaaaaabc"},
+		{"weighted", "weighted", []int{5, 1, 1}, "aaaaabcaaaaabc"},
 		{"weighted, one", "weighted", []int{3}, "aaaa"},
-		{"A4", "smooth_weighted", []int{5, 1, 1}, "aabacaaaabacaa"},
-		{"A5 1/2/3", "smooth_weighted", []int{1, 2, 3}, "cbacbc"},
-		{"A5 4/2", "smooth_weighted", []int{4, 2}, "aba"},
-		{"A5 2/2/2", "smooth_weighted", []int{2, 2, 2}, "abc"},
-		{"A9 round robin", "round_robin", []int{0, 3, 1}, "bcbcbc"},
-		{"A9 weighted", "weighted", []int{0, 3, 1}, "bbbcbbbc"},
-		{"A9 smooth", "smooth_weighted", []int{0, 3, 1}, "bbcbbbcb"},
+		{"smooth 5/1/1", "smooth_weighted", []int{5, 1, 1}, "aabacaaaabacaa"},
+		{"smooth 1/2/3", "smooth_weighted", []int{1, 2, 3}, "cbacbc"},
+		{"smooth 4/2", "smooth_weighted", []int{4, 2}, "aba"},
+		{"smooth 2/2/2", "smooth_weighted", []int{2, 2, 2}, "abc"},
+		{"round robin, a weight of 0", "round_robin", []int{0, 3, 1}, "bcbcbc"},
+		{"weighted, a weight of 0", "weighted", []int{0, 3, 1}, "bbbcbbbc"},
+		{"smooth, a weight of 0", "smooth_weighted", []int{0, 3, 1}, "bbcbbbcb"},
 		{"least assigned", "least_assigned", []int{2, 2, 2}, "abcabca"},
 		{"least assigned, weighted", "least_assigned", []int{5, 1, 1}, "abcaaaaabcaaaa"},
-		{"A9 least assigned", "least_assigned", []int{0, 3, 1}, "bcbbbcbb"},
+		{"least assigned, a weight of 0", "least_assigned", []int{0, 3, 1}, "bcbbbcbb"},
 		{"least in flight, nothing held", "least_in_flight", []int{5, 1, 1}, "abcabc"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

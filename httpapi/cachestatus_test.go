@@ -8,7 +8,7 @@ import (
 	"kring/cache"
 )
 
-// TestCacheStatus has each way to an answer, as API.md writes it.
+// TestCacheStatus has each way to an answer, in the words of RFC 9211.
 func TestCacheStatus(t *testing.T) {
 	now := time.Now()
 	value := &cache.Entry{Born: now, Expires: now.Add(37500 * time.Millisecond)}
