@@ -68,6 +68,13 @@ const (
 	KindRefused      // without a value and without a load
 )
 
+var kindNames = [...]string{
+	KindNone: "none", KindHit: "hit", KindHotHit: "hot", KindStale: "stale",
+	KindJoined: "joined", KindLoad: "load", KindPeer: "peer", KindRefused: "refused",
+}
+
+func (k Kind) String() string { return kindNames[k] }
+
 // Answer is the outcome of a request.
 type Answer struct {
 	// Entry is the value of a get. An Entry that is Negative is a 404.
