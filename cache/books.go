@@ -36,7 +36,6 @@ func (b *books) reads() (r Reads, standIn uint64) {
 		p := &b[i]
 		r.Gets += p.gets.Load()
 		r.Hits += p.kinds[KindHit].Load()
-		r.HotHits += p.kinds[KindHotHit].Load()
 		r.Stale += p.kinds[KindStale].Load()
 		r.Joined += p.kinds[KindJoined].Load()
 		r.Peer += p.kinds[KindPeer].Load()
@@ -53,7 +52,6 @@ func (b *books) reads() (r Reads, standIn uint64) {
 func (r *Reads) add(o Reads) {
 	r.Gets += o.Gets
 	r.Hits += o.Hits
-	r.HotHits += o.HotHits
 	r.Stale += o.Stale
 	r.Joined += o.Joined
 	r.Peer += o.Peer
@@ -98,7 +96,7 @@ func (c *Cache) Stats() Stats {
 		s.Groups = append(s.Groups, GroupStats{Name: g.Name, Reads: r, Bytes: used[g.Name].bytes, Entries: used[g.Name].entries})
 	}
 	k := &c.served.kinds
-	s.ServedHits = k[KindHit].Load() + k[KindHotHit].Load()
+	s.ServedHits = k[KindHit].Load()
 	s.ServedStale = k[KindStale].Load()
 	s.ServedJoined = k[KindJoined].Load()
 	s.ServedLoads = k[KindLoad].Load()
