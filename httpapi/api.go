@@ -13,6 +13,7 @@ import (
 
 	"kring/balance"
 	"kring/cache"
+	"kring/httpserver"
 	"kring/peers"
 )
 
@@ -61,11 +62,11 @@ type API struct {
 	metrics   *metrics
 	statuses  *statuses
 	ids       *requestIDs
-	values    *budget // bodies of PUTs
-	lists     *budget // bodies of batches and purges: their clients may not even write
+	values    *httpserver.Budget // bodies of PUTs
+	lists     *httpserver.Budget // bodies of batches and purges: a token that may only read is enough for a batch
 	responses *Responses
 	reports   *Responses // answers to operators
-	conns     *connections
+	server    *httpserver.Server
 	inFlight  atomic.Int64
 
 	nodeValue []string // of the headers Kring-Node and Kring-Owner; shared
@@ -113,7 +114,11 @@ func New(o Options) (*API, error) {
 		statuses: newStatuses(o.Node), ids: newRequestIDs(),
 		nodeValue: []string{o.Node}, maxAges: numbered{prefix: "max-age="},
 	}
-	a.conns = newConnections(o.Limits.MaxConnections, o.Limits.ConnectionsPerAddress, a.headerLimit()+headSlop, a.explainUnread)
+	a.server = httpserver.New(httpserver.Config{
+		MaxConnections: o.Limits.MaxConnections, ConnectionsPerAddress: o.Limits.ConnectionsPerAddress,
+		RequestTimeout: o.Limits.RequestTimeout, MaxHeaderBytes: headerBytes + 3*o.MaxKeyBytes,
+		Explain: a.explainUnread, Log: o.Log,
+	})
 	a.values = newBodies(max(minValueBodies, 4*a.maxValue))
 	a.lists = newBodies(max(minListBodies, 2*a.maxBatch))
 	a.reports = NewResponses(reportBytes)
@@ -221,30 +226,19 @@ func (a *API) newEngine() *gin.Engine {
 // Handler is the whole API.
 func (a *API) Handler() http.Handler { return http.HandlerFunc(a.serveHTTP) }
 
-// serveHTTP does what must be done outside of Gin: only with the server's own
-// ResponseWriter does a body over its limit close the connection.
+// serveHTTP does what needs the server's own ResponseWriter, which Gin hides.
 func (a *API) serveHTTP(w http.ResponseWriter, r *http.Request) {
-	if len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) || a.draining() {
-		// What follows a chunked body may be read as a request of its own by
-		// a proxy in front that counted otherwise, so nothing may follow; nor
-		// what follows a request of HTTP/1.0, whose framing is a custom.
+	if httpserver.MustClose(r) || a.draining() {
 		w.Header().Set("Connection", "close")
 	}
-	if r.Body != nil && r.Body != http.NoBody {
-		limit := a.maxValue
-		switch {
-		case strings.HasPrefix(r.URL.Path, "/v1/batch/"):
-			limit = a.maxBatch
-		case strings.HasPrefix(r.URL.Path, "/v1/purge/"):
-			limit = maxPurgeBody
-		}
-		// A copy: the server asks its own request's body whether it was read
-		// to the end, and lingers before it closes if not.
-		limited := *r
-		limited.Body = http.MaxBytesReader(w, r.Body, limit)
-		r = &limited
+	limit := a.maxValue
+	switch {
+	case strings.HasPrefix(r.URL.Path, "/v1/batch/"):
+		limit = a.maxBatch
+	case strings.HasPrefix(r.URL.Path, "/v1/purge/"):
+		limit = maxPurgeBody
 	}
-	a.engine.ServeHTTP(w, r)
+	a.engine.ServeHTTP(w, httpserver.LimitBody(w, r, limit))
 }
 
 // handler wraps a route in what all routes need, in one function instead of a
@@ -264,8 +258,8 @@ func (a *API) handler(rt route) gin.HandlerFunc {
 
 func (a *API) serve(c *gin.Context, rt *route, prefix string) error {
 	r := c.Request
-	if err := checkOldFraming(r); err != nil {
-		return err
+	if err := httpserver.CheckFraming(r); err != nil {
+		return errBadRequest.With(err.Error())
 	}
 	if rt.bounded {
 		defer a.inFlight.Add(-1)

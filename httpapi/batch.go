@@ -50,7 +50,7 @@ func (a *API) batch(c *gin.Context, key cache.Key) error {
 	if err != nil {
 		return err
 	}
-	defer in.release()
+	defer in.Release()
 	var req batchRequest
 	if mediaType(r.Header.Get("Content-Type")) == batchMediaType {
 		req, err = decodeBinaryBatch(in, a.limits.BatchKeys)
@@ -88,8 +88,8 @@ func (a *API) answerBatch(ctx context.Context, c *gin.Context, group string, req
 	h["Kring-Node"] = a.nodeValue
 	h["X-Content-Type-Options"] = nosniff
 	h.Set("Cache-Control", "no-store")
-	room := a.responses.answering(c)
-	defer room.release()
+	room := a.responses.Answer(c.Request)
+	defer room.Release()
 	out := &batchOut{w: c.Writer, keys: len(req.keys), start: enc.begin}
 	defer out.close()
 	ctx = context.WithValue(ctx, cache.RequestIDKey{}, a.requestID(c))
@@ -121,7 +121,7 @@ func (a *API) answerBatch(ctx context.Context, c *gin.Context, group string, req
 // answerSome gets as many of keys, from the first, as may be in memory at once,
 // and encodes them. It returns how many.
 func (a *API) answerSome(
-	ctx context.Context, c *gin.Context, room answering, left *time.Duration,
+	ctx context.Context, c *gin.Context, room *answer, left *time.Duration,
 	group string, del bool, keys []string, results []cache.Result, enc batchEncoder, out *batchOut,
 ) (n int, err error) {
 	if !del {
@@ -152,7 +152,7 @@ func (a *API) answerSome(
 		results[i] = cache.Result{} // what is written need not be kept
 		enc.entry(out, b)
 		if b.entry != nil && len(b.entry.Value) > uncounted {
-			room.drop(b.entry)
+			room.Drop(b.entry)
 		}
 		out.flushFull()
 		if err := out.failure(); err != nil {
@@ -177,7 +177,7 @@ func sizeOfBatch(keys []string, results []cache.Result) int {
 // chargeBatch charges the values of results, and with the first of them the
 // buffer. Without room for them before anything is written, the batch is
 // refused; later, the keys whose values are large are.
-func (a *API) chargeBatch(ctx context.Context, c *gin.Context, room answering, results []cache.Result) error {
+func (a *API) chargeBatch(ctx context.Context, c *gin.Context, room *answer, results []cache.Result) error {
 	small := int64(batchBuffer)
 	var at []int
 	for i := range results {
@@ -190,15 +190,15 @@ func (a *API) chargeBatch(ctx context.Context, c *gin.Context, room answering, r
 		}
 	}
 	err := error(nil)
-	if more := small - room.flat; more > 0 {
-		err = room.take(ctx, more)
+	if more := small - room.Taken(); more > 0 {
+		err = room.Take(ctx, more)
 	}
 	if len(at) > 0 && err == nil {
 		large := make([]*cache.Entry, len(at))
 		for n, i := range at {
 			large[n], results[i].Entry = results[i].Entry, nil
 		}
-		err = room.hold(ctx, large)
+		err = room.Hold(ctx, large)
 		for n, i := range at {
 			if results[i].Entry = large[n]; large[n] == nil && err == nil {
 				results[i].Err = cache.ErrOverloaded

@@ -14,6 +14,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"kring/cache"
+	"kring/httpserver"
 )
 
 // The failures that only the HTTP surface knows.
@@ -212,8 +213,14 @@ type problem struct {
 	Unconfirmed []string `json:"unconfirmed,omitempty"`
 }
 
-// known finds the error in err that the table has a row for. What it has none
-// for becomes an internal error, whose cause is for the log.
+// errTooLarge and errShortBody are what clients see of the errors of a body.
+var (
+	errTooLarge  = cache.ErrValueTooLarge.With("the body is larger than this node accepts")
+	errShortBody = errBadRequest.With("the body did not arrive whole and in time")
+)
+
+// known finds the error in err that the table has a row for. An error without a
+// row becomes an internal error, whose cause is for the log.
 func known(err error) (*cache.Error, failure) {
 	var e *cache.Error
 	if errors.As(err, &e) {
@@ -222,6 +229,10 @@ func known(err error) (*cache.Error, failure) {
 		}
 	}
 	switch {
+	case errors.Is(err, httpserver.ErrBodyTooLarge):
+		e = errTooLarge
+	case errors.Is(err, httpserver.ErrBodyShort):
+		e = errShortBody.Because(err)
 	case errors.Is(err, context.Canceled):
 		e = errClientGone.Because(err)
 	case errors.Is(err, context.DeadlineExceeded):
@@ -259,9 +270,7 @@ func (a *API) fail(c *gin.Context, err error) {
 		c.Writer.WriteHeader(f.status)
 		panic(http.ErrAbortHandler)
 	}
-	if conn := connectionOf(c.Request); conn != nil && (c.Request.ContentLength != 0 || !c.Request.ProtoAtLeast(1, 1)) {
-		conn.turnedAway.Store(true)
-	}
+	httpserver.TurnAway(c.Request)
 	h := c.Writer.Header()
 	if e.Code == errUnauthorized.Code {
 		h.Set("WWW-Authenticate", `Bearer realm="kring"`)

@@ -10,6 +10,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"kring/cache"
+	"kring/httpserver"
 )
 
 // selfCounted is how long a body may be, in bytes, for the server to find its
@@ -20,9 +21,11 @@ const selfCounted = 2048
 func (a *API) get(c *gin.Context, key cache.Key) error {
 	r := c.Request
 	now := time.Now()
-	ctx := withDeadline(r.Context(), now.Add(a.limits.RequestTimeout))
-	defer ctx.stop()
-	ctx.id = a.requestID(c)
+	ctx := &requestContext{
+		LazyDeadline: httpserver.LazyDeadline{Context: r.Context(), At: now.Add(a.limits.RequestTimeout)},
+		id:           a.requestID(c),
+	}
+	defer ctx.Stop()
 	ans, err := a.cache.Get(ctx, key, onlyIfCached(r.Header))
 	h := c.Writer.Header()
 	if err != nil {
@@ -45,8 +48,8 @@ func (a *API) get(c *gin.Context, key cache.Key) error {
 		return err
 	}
 	if status == http.StatusOK && r.Method != http.MethodHead && len(e.Value) > uncounted {
-		room := a.responses.answering(c)
-		defer room.release()
+		room := a.responses.Answer(r)
+		defer room.Release()
 		if e, err = chargeValue(ctx, room, &ans); err != nil {
 			h["Cache-Status"] = a.statuses.failed(&ans, err)
 			return err
@@ -79,11 +82,24 @@ func (a *API) get(c *gin.Context, key cache.Key) error {
 	return nil
 }
 
+// requestContext is the context of a get. It carries the request's id.
+type requestContext struct {
+	httpserver.LazyDeadline
+	id string
+}
+
+func (c *requestContext) Value(key any) any {
+	if _, ok := key.(cache.RequestIDKey); ok {
+		return c.id
+	}
+	return c.LazyDeadline.Value(key)
+}
+
 // chargeValue charges an answer's value to the budget of answers, and returns it.
-func chargeValue(ctx context.Context, room answering, ans *cache.Answer) (*cache.Entry, error) {
+func chargeValue(ctx context.Context, room *answer, ans *cache.Answer) (*cache.Entry, error) {
 	value := [1]*cache.Entry{ans.Entry}
 	ans.Entry = nil // see hold
-	if err := room.hold(ctx, value[:]); err != nil {
+	if err := room.Hold(ctx, value[:]); err != nil {
 		return nil, err
 	}
 	if value[0] == nil {

@@ -136,9 +136,9 @@ func (a *API) respondJSON(c *gin.Context, v any) error {
 		return fmt.Errorf("encode the answer: %w", err)
 	}
 	if len(body) > uncounted {
-		room := a.reports.answering(c)
-		defer room.release()
-		if err := room.take(c.Request.Context(), int64(len(body))); err != nil {
+		room := a.reports.Answer(c.Request)
+		defer room.Release()
+		if err := room.Take(c.Request.Context(), int64(len(body))); err != nil {
 			return err
 		}
 	}

@@ -35,12 +35,11 @@ func (a *API) put(c *gin.Context, key cache.Key) error {
 	if err := conditions(r.Header, req); err != nil {
 		return err
 	}
-	value, err := a.readBody(r, a.maxValue)
-	if err != nil {
+	room := a.values.Share(r)
+	defer room.Release()
+	if req.Value, err = room.ReadBody(r, a.maxValue); err != nil {
 		return err
 	}
-	defer value.release()
-	req.Value = value.bytes
 
 	ctx, cancel := a.writeContext(r)
 	defer cancel()
