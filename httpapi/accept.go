@@ -39,3 +39,9 @@ func quality(item string) float64 {
 	}
 	return 1
 }
+
+// mediaType is a Content-Type without its parameters.
+func mediaType(contentType string) string {
+	t, _, _ := strings.Cut(contentType, ";")
+	return strings.ToLower(strings.TrimSpace(t))
+}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -389,10 +388,4 @@ func decodeJSONBatch(in *listBody, maxKeys int) (batchRequest, error) {
 
 func tooManyKeys(most int) error {
 	return cache.ErrValueTooLarge.With(fmt.Sprintf("a batch has at most %d keys", most))
-}
-
-// mediaType is a Content-Type without its parameters.
-func mediaType(contentType string) string {
-	t, _, _ := strings.Cut(contentType, ";")
-	return strings.ToLower(strings.TrimSpace(t))
 }

@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -346,3 +348,14 @@ func (p *problem) render(accept []string) (body []byte, contentType string) {
 	}
 	return append(body, '\n'), "application/problem+json"
 }
+
+// panicError is what a handler's panic becomes: an error that has no code, so
+// that it is answered as an internal one.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (e *panicError) Error() string { return fmt.Sprintf("panic: %v\n%s", e.value, e.stack) }
+
+func stack() []byte { return debug.Stack() }

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
 	"strconv"
 	"time"
@@ -134,25 +133,5 @@ func (a *API) describe(h http.Header, e *cache.Entry, now time.Time) {
 	default:
 		// The whole lifetime: a client takes Age off it itself.
 		h["Cache-Control"] = a.maxAges.values(seconds(e.TTL))
-	}
-}
-
-// nameOwner names the node that has acted for the key, if there is one.
-func (a *API) nameOwner(h http.Header, node string) {
-	switch node {
-	case "":
-	case a.node:
-		h["Kring-Owner"] = a.nodeValue
-	default:
-		h["Kring-Owner"] = []string{node}
-	}
-}
-
-// write sends a body in one go. An error means that the client is gone, which
-// is nobody's fault here.
-func (a *API) write(c *gin.Context, body []byte) {
-	if _, err := c.Writer.Write(body); err != nil {
-		a.log.LogAttrs(c.Request.Context(), slog.LevelDebug, "answer not written",
-			slog.String("route", c.FullPath()), slog.String("request_id", a.requestID(c)), slog.Any("error", err))
 	}
 }
