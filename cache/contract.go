@@ -39,8 +39,8 @@ type Request struct {
 	Waiting Waiting
 }
 
-// Waiting is told of one get that waits for a load. *Cache tells it of the gets
-// that it serves; a Router passes on what the node that acts has told it.
+// Waiting is told of one get that waits for a load, by the cache of the node that
+// acts for the key. What it is told crosses the link to the node that asked.
 type Waiting interface {
 	// Loading says that the get waits for a load, and whether the get started it.
 	// No two loads have the same number, on whatever nodes. A write marks the
@@ -48,8 +48,9 @@ type Waiting interface {
 	//
 	// The get that started a load is told before those that join it. An error
 	// refuses the get a place among those that wait: the get ends with it.
-	// Loading must not block, nor call the Cache. It may be called again, for another load, when
-	// the first node has failed; and late, when the get has ended.
+	//
+	// Loading must not block, nor call the Cache. It may be called again, for another
+	// load, when the first node has failed; and late, when the get has ended.
 	Loading(load uint64, starter bool) error
 }
 
@@ -67,7 +68,7 @@ const (
 	KindRefused      // without a value and without a load
 )
 
-// Answer is what a request came to.
+// Answer is the outcome of a request.
 type Answer struct {
 	// Entry is the value of a get. An Entry that is Negative is a 404.
 	Entry *Entry
@@ -157,39 +158,6 @@ type Loader interface {
 type LoaderFunc func(ctx context.Context, l *Load) (Loaded, error)
 
 func (f LoaderFunc) Load(ctx context.Context, l *Load) (Loaded, error) { return f(ctx, l) }
-
-// Router says who acts for a key, and hands requests to that node. A nil
-// Router is the single node, which acts for every key.
-type Router interface {
-	// Acts reports whether this node acts for key now. A term names an
-	// unbroken stretch of time in which it did: what was stored in an earlier
-	// term may have been overwritten elsewhere meanwhile, so it is not served.
-	// A node's own keys have term 0; a stand-in's begin anew with each outage.
-	Acts(key string) (term uint64, self bool)
-	// Forward asks the node that acts for the request's key, and the next one
-	// if it does not answer. ErrActHere: nobody else acts, this node must.
-	//
-	// A get's Answer has KindPeer. It has KindJoined if the answer to another
-	// get of this node was taken for it, and KindRefused if its Waiting has
-	// refused it: these are not in the books of the node that acts.
-	Forward(ctx context.Context, req *Request) (Answer, error)
-}
-
-// BatchRouter is a Router that can ask for many keys at once.
-type BatchRouter interface {
-	// ForwardMany asks the nodes that act for keys of a group for what they
-	// have stored, without any of them waiting for a load. The answers are in
-	// the order of keys; one without an Entry says that Forward must be asked,
-	// and that this get is in nobody's books yet.
-	ForwardMany(ctx context.Context, group string, keys []string) []Answer
-}
-
-// Purger tells every other node to drop a group, or, with tags, those entries
-// of it that carry one of them. It returns the ids of the nodes that did not
-// confirm.
-type Purger interface {
-	Purge(ctx context.Context, group string, tags []string) (unconfirmed []string)
-}
 
 // Copy is one node's copy of a key, for people who ask why.
 type Copy struct {

@@ -1,15 +1,16 @@
-// Package cache holds a node's entries and decides, for each request, whether
-// they answer it: the store, the flight that makes many loads of a key one,
-// freshness, and the read and write paths. What it needs from below it
-// declares here (Loader, Router, Purger); package node joins the parts.
+// Package cache holds a node's entries and decides, for each request, whether they
+// answer it: the store, the flight that makes many loads of a key one, freshness,
+// and the local half of reads and writes. What it needs from below it declares here
+// (Loader). It knows no other nodes: package cluster decides who acts for a key, and
+// in which term.
 //
-// A get asks the Router who acts for the key. If that is this node, it asks
-// the store; a fresh entry is the answer, a stale one too while a refresh runs
-// in the background (freshness.go). Otherwise it joins the load that runs for
-// the key, or starts it (flight.go, lane.go). A write stores its value and
-// marks the load that runs, whose result is not stored then (fence.go). How
-// each get was answered is counted in the books (books.go), which hold
-// exactly: against its arrival, and against the requests that origins saw.
+// A get is a Read. The store answers it, if the entry is fresh, or if it is stale
+// and a refresh runs in the background (freshness.go). Otherwise the get joins the
+// load that runs for the key, or starts it (read.go, flights.go, flight.go). A write
+// is a Write: it marks the load that runs, whose result is not stored then, and
+// stores its value (write.go). Counters say how each get was answered (counters.go).
+// They hold exactly: against the gets' arrivals, and against the requests that
+// origins saw.
 //
 // All exported methods are safe for concurrent use.
 package cache

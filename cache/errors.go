@@ -89,25 +89,31 @@ func verdict(err error) Verdict {
 	return OriginDown
 }
 
-// The ways in which a request can fail. API.md's table gives their statuses.
-var (
-	ErrBadKey             = &Error{Code: "bad-key"}
-	ErrKeyTooLong         = &Error{Code: "key-too-long"}
-	ErrBadTTL             = &Error{Code: "bad-ttl"}
-	ErrUnknownGroup       = &Error{Code: "unknown-group"}
-	ErrPreconditionFailed = &Error{Code: "precondition-failed"}
-	ErrValueTooLarge      = &Error{Code: "value-too-large"}
-	ErrNotCached          = &Error{Code: "not-cached"}
-	ErrOriginFailed       = &Error{Code: "origin-failed"}
-	ErrOriginBadAnswer    = &Error{Code: "origin-bad-answer"}
-	ErrOriginTimeout      = &Error{Code: "origin-timeout"}
-	ErrNoEligibleEndpoint = &Error{Code: "no-eligible-endpoint"}
-	ErrOverloaded         = &Error{Code: "overloaded"}
-	ErrDraining           = &Error{Code: "draining"}
-	ErrWriteUnconfirmed   = &Error{Code: "write-unconfirmed"}
-	ErrInternal           = &Error{Code: "internal"}
+// Errors are the ways in which a request can fail. Each may cross the link
+// between nodes, and httpapi has a row for it.
+var Errors []*Error
 
-	// ErrActHere is what a Router's Forward returns when it turned out that
-	// this node is the one to act. It never reaches a client.
-	ErrActHere = &Error{Code: "act-here"}
+func newError(code Code) *Error {
+	e := &Error{Code: code}
+	Errors = append(Errors, e)
+	return e
+}
+
+// newError puts these into Errors.
+var (
+	ErrBadKey             = newError("bad-key")
+	ErrKeyTooLong         = newError("key-too-long")
+	ErrBadTTL             = newError("bad-ttl")
+	ErrUnknownGroup       = newError("unknown-group")
+	ErrPreconditionFailed = newError("precondition-failed")
+	ErrValueTooLarge      = newError("value-too-large")
+	ErrNotCached          = newError("not-cached")
+	ErrOriginFailed       = newError("origin-failed")
+	ErrOriginBadAnswer    = newError("origin-bad-answer")
+	ErrOriginTimeout      = newError("origin-timeout")
+	ErrNoEligibleEndpoint = newError("no-eligible-endpoint")
+	ErrOverloaded         = newError("overloaded")
+	ErrDraining           = newError("draining")
+	ErrWriteUnconfirmed   = newError("write-unconfirmed")
+	ErrInternal           = newError("internal")
 )

@@ -8,10 +8,6 @@ import (
 	"time"
 )
 
-// unowned is the term of loads made for a node that nobody confirmed as the
-// one to act: they answer who waits, and are never stored.
-const unowned = ^uint64(0)
-
 // flight is one load of one key, under way or about to be. It belongs to no
 // caller: its context ends at its own deadline, and waiters come and go.
 type flight struct {
@@ -20,12 +16,12 @@ type flight struct {
 	h     uint64
 	group *group
 
-	// Guarded by the stripe's mutex.
+	// Guarded by the mutex of its flights.
 	load    Load
-	term    uint64
-	marked  bool // a write has begun since it began: the result is not stored, and nobody joins
+	term    Term
+	marked  bool // a write has begun since it began: the result is not stored, and no get joins
 	landed  bool // out is final
-	starter bool // who asked for it still waits: the load goes on that get's account
+	starter bool // the get that started it still waits: the load goes on that get's account
 	waiters int
 
 	ctx    context.Context
@@ -35,14 +31,14 @@ type flight struct {
 	out  outcome       // written before done is closed, then read by all
 }
 
-// outcome is what a flight came to.
+// outcome is how a flight ended.
 type outcome struct {
 	entry  *Entry
 	err    error
 	status int
 	stored bool
 	found  bool // the store had it by the time that the load was to begin
-	paid   bool // the starter counts as the load; else refreshes did
+	paid   bool // the starter is counted as the load; else refreshes were
 }
 
 // answer is a waiter's part of the outcome.
@@ -60,15 +56,17 @@ func (o *outcome) answer(starter bool) Answer {
 	return a
 }
 
-// beginLocked makes the flight the one that runs in its lane. Previous, if it
-// has a validator, is what the origin is asked to compare.
-func (c *Cache) beginLocked(l *lane, f *flight, previous *Entry) {
+// newFlight makes a flight, for a get with that context.
+func (r *Read) newFlight(ctx context.Context, term Term) *flight {
+	f := &flight{id: r.c.loadIDs.Add(1), key: owned(r.key), h: r.h, group: r.g, term: term, done: make(chan struct{})}
 	f.load.Key = f.key
-	if previous.revalidatable() {
-		f.load.Previous = previous
-	}
+	f.load.RequestID, _ = ctx.Value(RequestIDKey{}).(string)
+	return f
+}
+
+// run runs a flight on a goroutine of its own. The flight's time begins now.
+func (c *Cache) run(f *flight) {
 	f.ctx, f.cancel = context.WithTimeout(c.ctx, f.group.LoadTimeout)
-	l.running = f
 	c.flying.Add(1)
 	go c.fly(f)
 }
@@ -116,32 +114,31 @@ func (c *Cache) loadError(f *flight, err error) error {
 	return ErrOriginFailed.Because(err)
 }
 
-// land ends a flight: it stores the value, unless a write has marked the
-// flight, settles who pays, lets the waiters go and starts the next flight.
+// land ends a flight: it stores the value, unless a write has marked the flight,
+// enters the requests that the origins saw, and lets the waiters go.
 func (c *Cache) land(f *flight, out outcome, endpoint string, began time.Time) {
 	now := time.Now()
-	s := c.stripe(f.h)
+	s := c.flights(f.h)
 	s.mu.Lock()
-	current := !f.marked && f.term != unowned
+	current := s.currentLocked(f)
 	switch {
 	case out.err == nil:
 		out.entry.Term, out.entry.Version = f.term, c.version()
 		if current {
 			out.stored = c.keep(f, out.entry, now)
 		}
-		f.group.met.add(f.h)
+		f.group.seen.add(f.h)
 	case current && verdict(out.err) == ValueEnded:
 		c.store.remove(f.h, f.key)
 	}
-	c.rememberLocked(s, f, &out, endpoint, began, now)
-	c.payLocked(f, &out)
-	f.landed, f.out = true, out
-	heard := f.waiters > 0 || errors.Is(f.ctx.Err(), context.Canceled)
-	s.succeedLocked(c, f, now)
+	s.memory.landed(f, &out, endpoint, began, now)
+	f.payLocked(&out)
+	told := f.waiters > 0 || errors.Is(f.ctx.Err(), context.Canceled)
+	s.landLocked(f, out, now)
 	s.mu.Unlock()
 	close(f.done)
 	f.cancel()
-	c.unheard(f.group, out.err, heard)
+	c.tellBackground(f.group, out.err, told)
 }
 
 // keep stores the value of an unmarked flight. What may not be stored takes
@@ -154,34 +151,9 @@ func (c *Cache) keep(f *flight, e *Entry, now time.Time) bool {
 	return c.store.put(f.h, f.key, e)
 }
 
-// rememberLocked keeps the error of a flight for those who ask next. Not the errors
-// that say nothing of the origin: of a panic, of a load that nobody wanted
-// any more, of one that was not admitted.
-func (c *Cache) rememberLocked(s *stripe, f *flight, out *outcome, endpoint string, began, now time.Time) {
-	err := out.err
-	if f.load.Sent.Load() > 0 || err == nil || endpoint != "" {
-		last := &LastLoad{Endpoint: endpoint, At: began, Millis: float64(now.Sub(began)) / float64(time.Millisecond), Waited: f.waiters}
-		var known *Error
-		if err == nil {
-			last.Status = out.status
-		} else if errors.As(err, &known) {
-			last.Code = known.Code
-		}
-		s.memory.loaded(f.key, last)
-	}
-	switch {
-	case err == nil:
-		s.memory.forgive(f.key)
-	case f.marked, f.term == unowned, errors.Is(f.ctx.Err(), context.Canceled):
-	case errors.Is(err, ErrInternal), errors.Is(err, ErrOverloaded), errors.Is(err, ErrNoEligibleEndpoint), errors.Is(err, ErrBadKey):
-	default:
-		s.memory.failed(f.key, err, now)
-	}
-}
-
 // payLocked enters the requests that the origins saw: one on the account of
 // the get that started the flight, if that still waits, all others as refreshes.
-func (c *Cache) payLocked(f *flight, out *outcome) {
+func (f *flight) payLocked(out *outcome) {
 	sent := uint64(f.load.Sent.Load())
 	if sent == 0 && out.err == nil {
 		sent = 1 // a loader that does not count has answered nevertheless
@@ -190,9 +162,9 @@ func (c *Cache) payLocked(f *flight, out *outcome) {
 		out.paid = true
 		sent--
 	}
-	p := f.group.books.page(f.h)
-	p.refreshes.Add(sent)
+	counters := f.group.counters.shard(f.h)
+	counters.refreshes.Add(sent)
 	if out.err == nil && out.status == http.StatusNotModified {
-		p.revalidated.Add(1)
+		counters.revalidated.Add(1)
 	}
 }

@@ -13,14 +13,14 @@ import (
 
 const defaultLoadTimeout = 10 * time.Second
 
-// group is a GroupConfig made ready for use, with the group's books.
+// group is a GroupConfig made ready for use, with the group's counters.
 type group struct {
 	GroupConfig
-	pattern *regexp.Regexp // nil: all keys
-	newKeys *rate.Limiter  // loads of keys that met does not know; nil: no limit
-	met     *met
-	failing unheard
-	books   books
+	pattern  *regexp.Regexp // nil: all keys
+	newKeys  *rate.Limiter  // loads of keys that seen does not know; nil: no limit
+	seen     *seenKeys
+	failing  backgroundFailures
+	counters counters
 }
 
 func newGroup(cfg GroupConfig) (*group, error) {
@@ -37,7 +37,7 @@ func newGroup(cfg GroupConfig) (*group, error) {
 	}
 	if g.NewKeyRate > 0 {
 		// A second's worth may come at once.
-		g.newKeys, g.met = rate.NewLimiter(rate.Limit(g.NewKeyRate), int(math.Ceil(g.NewKeyRate))), new(met)
+		g.newKeys, g.seen = rate.NewLimiter(rate.Limit(g.NewKeyRate), int(math.Ceil(g.NewKeyRate))), new(seenKeys)
 	}
 	return g, nil
 }
@@ -94,10 +94,6 @@ func checkText(key string) error {
 }
 
 // jittered shortens a lifetime by a random part of up to the group's jitter.
-// It is never 0, which would be for ever, unless d is.
 func (g *group) jittered(d time.Duration) time.Duration {
-	if d == 0 {
-		return 0
-	}
-	return max(1, d-time.Duration(float64(d)*g.Jitter*rand.Float64()))
+	return d - time.Duration(float64(d)*g.Jitter*rand.Float64())
 }

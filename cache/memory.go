@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"time"
@@ -8,19 +9,19 @@ import (
 	"github.com/golang/groupcache/lru"
 )
 
-// remembered is how many keys each stripe keeps a failure, and a last load, of.
+// remembered is how many failures, and how many last loads, one memory keeps.
 const remembered = 64
 
 // failure is a load that failed lately.
 type failure struct {
 	err     error
-	until   time.Time // till when it answers those who ask
-	retryAt time.Time // till when who has a stale value does not try again
+	until   time.Time // till when it answers the gets of the key
+	retryAt time.Time // till when a get that has a stale value starts no load
 	streak  int       // failures in a row
 	purges  uint64    // of the group before it
 }
 
-// memory is what a stripe remembers of loads: bounded, the oldest goes.
+// memory is what is remembered of ended loads. It is bounded: the oldest goes.
 type memory struct {
 	failures *lru.Cache        // Key → *failure
 	loads    *lru.Cache        // Key → *LastLoad
@@ -31,7 +32,7 @@ func newMemory() memory {
 	return memory{failures: lru.New(remembered), loads: lru.New(remembered), purges: map[string]uint64{}}
 }
 
-// failure returns the key's last failure, or one that is long over.
+// failure returns the key's last failure, or one that is over.
 func (m *memory) failure(key Key) failure {
 	if v, ok := m.failures.Get(key); ok {
 		if f := v.(*failure); f.purges == m.purges[key.Group] {
@@ -41,8 +42,33 @@ func (m *memory) failure(key Key) failure {
 	return failure{}
 }
 
-// failed remembers a failure: as long as the origin asks not to be asked, and
-// else briefly.
+// landed remembers how a flight ended. An error is remembered for the gets that ask
+// next, unless it says nothing of the origin: a panic's, that of a load that no get
+// wanted any more, that of one that was not admitted.
+func (m *memory) landed(f *flight, out *outcome, endpoint string, began, now time.Time) {
+	err := out.err
+	if f.load.Sent.Load() > 0 || err == nil || endpoint != "" {
+		last := &LastLoad{Endpoint: endpoint, At: began, Millis: float64(now.Sub(began)) / float64(time.Millisecond), Waited: f.waiters}
+		var known *Error
+		if err == nil {
+			last.Status = out.status
+		} else if errors.As(err, &known) {
+			last.Code = known.Code
+		}
+		m.loads.Add(f.key, last)
+	}
+	switch {
+	case err == nil:
+		m.forgive(f.key)
+	case f.marked, f.term == Unowned, errors.Is(f.ctx.Err(), context.Canceled):
+	case errors.Is(err, ErrInternal), errors.Is(err, ErrOverloaded), errors.Is(err, ErrNoEligibleEndpoint), errors.Is(err, ErrBadKey):
+	default:
+		m.failed(f.key, err, now)
+	}
+}
+
+// failed remembers a failure: for as long as the origin does not want to be asked,
+// and else briefly.
 func (m *memory) failed(key Key, err error, now time.Time) {
 	streak := m.failure(key).streak + 1
 	backoff := min(firstBackoff<<min(streak-1, 10), maxBackoff)
@@ -52,15 +78,15 @@ func (m *memory) failed(key Key, err error, now time.Time) {
 		wait = known.RetryAfter
 		err = known.Because(nil) // the cause has been logged, and may hold half an answer
 	}
-	m.failures.Add(owned(key), &failure{
+	m.failures.Add(key, &failure{
 		err: err, streak: streak, purges: m.purges[key.Group],
 		until:   now.Add(max(spread(errorMemory), wait)),
 		retryAt: now.Add(max(spread(backoff), wait)),
 	})
 }
 
-// again is the error for those who ask later. Of the time that the origin asked
-// for, it names what is left.
+// again is the error for later gets. Of the time that the origin asked for, it names
+// what is left.
 func (f *failure) again(now time.Time) error {
 	var known *Error
 	if !errors.As(f.err, &known) || known.RetryAfter == 0 {
@@ -73,8 +99,6 @@ func (m *memory) forgive(key Key) { m.failures.Remove(key) }
 
 // forgiveAll forgets the failures of a group.
 func (m *memory) forgiveAll(group string) { m.purges[group]++ }
-
-func (m *memory) loaded(key Key, l *LastLoad) { m.loads.Add(owned(key), l) }
 
 func (m *memory) lastLoad(key Key) *LastLoad {
 	if v, ok := m.loads.Get(key); ok {

@@ -2,223 +2,208 @@ package cache
 
 import (
 	"context"
-	"errors"
 	"time"
 )
 
-// Get answers a client's get: from the store, by a load, or through the node
-// that acts for the key. With onlyIfCached nothing is loaded: ErrNotCached.
-// The Answer says how it was answered also when there is an error, unless the
-// request was none: an unknown group or a bad key.
-func (c *Cache) Get(ctx context.Context, key Key, onlyIfCached bool) (Answer, error) {
-	g := c.groups[key.Group]
-	if g == nil {
-		return Answer{Node: c.node}, ErrUnknownGroup
-	}
-	key.Group = g.Name // one string for all: the store compares it at a glance
-	term, self := c.router.Acts(key.Key)
-	if self {
-		if a, ok := c.hit(g, key, term, onlyIfCached); ok {
-			return a, nil
-		}
-	}
-	return c.miss(ctx, g, key, term, self, onlyIfCached)
+// Group is one group of a Cache.
+type Group struct {
+	c *Cache
+	g *group
 }
 
-// hit answers a get from this node's store, if that is possible; it is this
-// node's to do. What is stored has been checked, so the key need not be.
-func (c *Cache) hit(g *group, key Key, term uint64, onlyIfCached bool) (Answer, bool) {
-	h := c.store.hash(key.Key)
-	a := c.fromStore(g, h, key, term, onlyIfCached)
+// Group finds a group by its name. The error is ErrUnknownGroup.
+func (c *Cache) Group(name string) (Group, error) {
+	g := c.groups[name]
+	if g == nil {
+		return Group{}, ErrUnknownGroup
+	}
+	return Group{c, g}, nil
+}
+
+// Name is the group's name.
+func (g Group) Name() string { return g.g.Name }
+
+// Read is one get of one key: what each step of its way needs. The caller of the
+// steps decides who acts for the key, and in which term.
+//
+// A client's get is counted when it arrives and when it is answered. Another node's
+// get is counted by Delivered.
+type Read struct {
+	c            *Cache
+	g            *group
+	h            uint64
+	key          Key
+	onlyIfCached bool
+}
+
+// Read begins a get. With onlyIfCached the get starts no load: ErrNotCached.
+func (g Group) Read(key string, onlyIfCached bool) Read {
+	// One string for the group in all keys: the store compares it at a glance.
+	return Read{c: g.c, g: g.g, h: g.c.store.hash(key), key: Key{Group: g.g.Name, Key: key}, onlyIfCached: onlyIfCached}
+}
+
+// Key is the key that the get asks for.
+func (r *Read) Key() Key { return r.key }
+
+// OnlyIfCached reports whether the get must not start a load.
+func (r *Read) OnlyIfCached() bool { return r.onlyIfCached }
+
+// Check says why the key cannot be asked for: ErrBadKey, ErrKeyTooLong, or what the
+// group's own CheckKey says. A key that is stored was checked before.
+func (r *Read) Check() error { return r.g.checkKey(r.key.Key, r.c.config.MaxKeyBytes) }
+
+// Matches reports whether the group can have such a key. The answer for any other
+// key is Nothing.
+func (r *Read) Matches() bool { return r.g.matches(r.key.Key) }
+
+// Nothing is the answer for a key that cannot be filled, or was not.
+func (r *Read) Nothing() Answer {
+	return Answer{Entry: &Entry{Negative: true, Born: time.Now()}, Kind: KindHit, Node: r.c.node, OwnerKind: KindHit}
+}
+
+// Hit answers a client's get from the store and counts it. False: the store cannot
+// answer, and nothing was counted.
+func (r *Read) Hit(term Term) (Answer, bool) {
+	a := r.stored(term)
 	if a.Entry == nil {
 		return Answer{}, false
 	}
-	p := g.books.page(h)
-	p.gets.Add(1)
-	c.enter(p, a, term)
+	r.Arrived()
+	r.Answered(a)
 	return a, true
 }
 
-// miss answers a get that the store did not. Term and self are what the Router
-// said just now.
-func (c *Cache) miss(ctx context.Context, g *group, key Key, term uint64, self, onlyIfCached bool) (Answer, error) {
-	if err := g.checkKey(key.Key, c.config.MaxKeyBytes); err != nil {
-		return Answer{Node: c.node}, err
-	}
-	h := c.store.hash(key.Key)
-	p := g.books.page(h)
-	p.gets.Add(1)
-	if !g.matches(key.Key) {
-		a := c.nothing()
-		p.answered(a)
-		return a, nil
-	}
-	if !self {
-		a, err := c.forward(ctx, h, key, onlyIfCached)
-		if !errors.Is(err, ErrActHere) {
-			p.answered(a)
-			return a, err
-		}
-		if term, self = c.router.Acts(key.Key); !self {
-			term = unowned
-		}
-	}
-	a, err := c.act(ctx, g, h, key, term, onlyIfCached, nil)
-	c.enter(p, a, term)
-	return a, err
-}
+// Arrived counts a client's get.
+func (r *Read) Arrived() { r.counters().gets.Add(1) }
 
-// enter puts a get that was answered here in the books.
-func (c *Cache) enter(p *page, a Answer, term uint64) {
-	p.answered(a)
-	if term != 0 {
-		p.standIn.Add(1)
+// Answered counts how a client's get was answered.
+func (r *Read) Answered(a Answer) {
+	s := r.counters()
+	s.answered(a)
+	if a.StandIn && a.Node == r.c.node {
+		s.standIn.Add(1)
 	}
 }
 
-// Serve carries out another node's call. It acts here and never forwards; if
-// this node turns out not to act for the key, the error is ErrActHere and
-// nothing has happened. Serve does not count the get: Settle does, with the
-// Answer's Kind, which is KindNone for what is not counted (writes, and gets
-// that the asker has cancelled). The cache keeps req.Value.
-func (c *Cache) Serve(ctx context.Context, req *Request) (Answer, error) {
-	switch req.Op {
-	case OpPut, OpDelete:
-		return c.serveWrite(ctx, req)
-	case OpGet:
-	default:
-		return Answer{Node: c.node}, ErrInternal.With("unknown operation")
+// Discard says that the Answer does not leave the node, and that the get is to be
+// answered again. A load that was made for it is no get's then.
+func (r *Read) Discard(a Answer) {
+	if a.Kind == KindLoad {
+		r.counters().refreshes.Add(1)
 	}
-	g := c.groups[req.Key.Group]
-	if g == nil {
-		return Answer{Node: c.node}, ErrUnknownGroup
-	}
-	if err := g.checkKey(req.Key.Key, c.config.MaxKeyBytes); err != nil {
-		return Answer{Node: c.node}, err
-	}
-	if !g.matches(req.Key.Key) {
-		return c.nothing(), nil
-	}
-	term, self := c.router.Acts(req.Key.Key)
-	if !self {
-		return Answer{Node: c.node}, ErrActHere
-	}
-	h := c.store.hash(req.Key.Key)
-	a, err := c.act(ctx, g, h, Key{Group: g.Name, Key: req.Key.Key}, term, req.OnlyIfCached, req.Waiting)
-	if left(err) {
+}
+
+func (r *Read) counters() *counterShard { return r.g.counters.shard(r.h) }
+
+// Answer answers a client's get as the node that acts for the key. The Answer says
+// how also when there is an error.
+func (r *Read) Answer(ctx context.Context, term Term) (Answer, error) {
+	return r.act(ctx, term, nil)
+}
+
+// Serve answers another node's get as the node that acts for the key. Delivered
+// counts it, with the Answer's Kind, which is KindNone if the caller has cancelled
+// the get. Waiting may be nil.
+func (r *Read) Serve(ctx context.Context, term Term, waiting Waiting) (Answer, error) {
+	a, err := r.act(ctx, term, waiting)
+	switch {
+	case isCancelled(err):
 		a.Kind, a.OwnerKind = KindNone, KindNone
-	} else if term != 0 {
-		g.books.page(h).standIn.Add(1)
+	case term.StandIn():
+		r.counters().standIn.Add(1)
 	}
 	return a, err
 }
 
-// ServeStored is Serve for a get that is answered with what is stored, if that
-// fits (nil: anything does): it waits for nobody. False: nothing is in the
-// books, Serve is to be asked.
-func (c *Cache) ServeStored(key Key, onlyIfCached bool, fits func(*Entry) bool) (Answer, bool) {
-	g := c.groups[key.Group]
-	if g == nil {
-		return Answer{}, false
-	}
-	key.Group = g.Name
-	term, self := c.router.Acts(key.Key)
-	if !self {
-		return Answer{}, false
-	}
-	h := c.store.hash(key.Key)
-	a := c.fromStore(g, h, key, term, onlyIfCached)
+// ServeStored is Serve without waiting: from the store, if the entry fits (nil: each
+// does). False: nothing was counted, and Serve is to be called.
+func (r *Read) ServeStored(term Term, fits func(*Entry) bool) (Answer, bool) {
+	a := r.stored(term)
 	if a.Entry == nil || fits != nil && !fits(a.Entry) {
 		return Answer{}, false
 	}
-	if term != 0 {
-		g.books.page(h).standIn.Add(1)
+	if term.StandIn() {
+		r.counters().standIn.Add(1)
 	}
 	return a, true
 }
 
-// act answers a get as the node that acts for the key. Waiting may be nil.
-func (c *Cache) act(ctx context.Context, g *group, h uint64, key Key, term uint64, onlyIfCached bool, waiting Waiting) (Answer, error) {
-	if a := c.fromStore(g, h, key, term, onlyIfCached); a.Entry != nil {
+func (r *Read) act(ctx context.Context, term Term, waiting Waiting) (Answer, error) {
+	if a := r.stored(term); a.Entry != nil {
 		return a, nil
 	}
 	a, err := Answer{Kind: KindRefused}, error(ErrNotCached)
-	if !onlyIfCached {
-		a, err = c.load(ctx, g, h, key, term, waiting)
+	if !r.onlyIfCached {
+		a, err = r.load(ctx, term, waiting)
 	}
-	a.Node, a.OwnerKind, a.StandIn = c.node, a.Kind, term != 0
+	a.Node, a.OwnerKind, a.StandIn = r.c.node, a.Kind, term.StandIn()
 	return a, err
 }
 
-// fromStore is the answer for which nobody need be asked; without an Entry if
-// there is none. A group without an origin always has one. It starts the
-// refreshes that are due.
-func (c *Cache) fromStore(g *group, h uint64, key Key, term uint64, onlyIfCached bool) Answer {
+// stored is the answer that needs no load; without an Entry there is none. A group
+// without an origin always has one. It starts the refreshes that are due.
+func (r *Read) stored(term Term) Answer {
 	now := time.Now()
-	e := c.find(h, key, term)
+	e := r.c.store.find(r.h, r.key, term)
 	st := e.state(now)
 	if st == fresh {
-		if !onlyIfCached && g.RefreshAhead > 0 && g.aging(e, now) {
-			c.refresh(key, h, g, term)
+		if !r.onlyIfCached && r.g.RefreshAhead > 0 && r.g.aging(e, now) {
+			r.refresh(term)
 		}
-		return Answer{Entry: e, Kind: KindHit, Node: c.node, OwnerKind: KindHit, StandIn: term != 0}
+		return Answer{Entry: e, Kind: KindHit, Node: r.c.node, OwnerKind: KindHit, StandIn: term.StandIn()}
 	}
 	if st == stale {
-		if !onlyIfCached {
-			c.refresh(key, h, g, term)
+		if !r.onlyIfCached {
+			r.refresh(term)
 		}
-		return Answer{Entry: e, Kind: KindStale, Node: c.node, OwnerKind: KindStale, StandIn: term != 0}
+		return Answer{Entry: e, Kind: KindStale, Node: r.c.node, OwnerKind: KindStale, StandIn: term.StandIn()}
 	}
 	if st == dead && e != nil && !e.revalidatable() {
-		c.store.removeEntry(h, key, e)
+		r.c.store.removeEntry(r.h, r.key, e)
 	}
-	if g.plain() && g.checkKey(key.Key, c.config.MaxKeyBytes) == nil {
-		a := c.nothing()
-		a.StandIn = term != 0
+	if r.g.plain() && r.Check() == nil {
+		a := r.Nothing()
+		a.StandIn = term.StandIn()
 		return a
 	}
 	return Answer{}
 }
 
-// nothing is the answer for a key that cannot be or was not filled.
-func (c *Cache) nothing() Answer {
-	return Answer{Entry: &Entry{Negative: true, Born: time.Now()}, Kind: KindHit, Node: c.node, OwnerKind: KindHit}
-}
-
-// load answers a get that needs a load, by its own or another's. If that
-// fails, a value that may be served then is.
-func (c *Cache) load(ctx context.Context, g *group, h uint64, key Key, term uint64, waiting Waiting) (Answer, error) {
+// load answers a get by a load: its own, or one that it joins. If the load fails, a
+// stale value may be the answer.
+func (r *Read) load(ctx context.Context, term Term, waiting Waiting) (Answer, error) {
+	c := r.c
 	if ctx.Err() != nil {
-		return Answer{Kind: KindRefused}, gone(ctx)
+		return Answer{Kind: KindRefused}, ctxError(ctx)
 	}
 	if c.waiters.Add(1) > c.maxWaiters {
 		c.waiters.Add(-1)
-		return instead(c.find(h, key, term), Answer{Kind: KindRefused}, errManyWaiters)
+		return staleOr(c.store.find(r.h, r.key, term), Answer{Kind: KindRefused}, errManyWaiters)
 	}
 	defer c.waiters.Add(-1)
 
 	now := time.Now()
-	s := c.stripe(h)
+	s := c.flights(r.h)
 	s.mu.Lock()
 	// Again, under the lock: a load may have landed since the store was asked.
-	e := c.find(h, key, term)
+	e := c.store.find(r.h, r.key, term)
 	if e.state(now) == fresh {
 		s.mu.Unlock()
 		return Answer{Entry: e, Kind: KindHit}, nil
 	}
-	f := s.joinLocked(key, term)
+	f := s.joinLocked(r.key, term)
 	starter := f == nil
 	if starter {
-		if a, err := c.admitLocked(s, g, h, key, e, now); err != nil {
+		if a, err := r.admitLocked(s, e, now); err != nil {
 			s.mu.Unlock()
-			return instead(e, a, err)
+			return staleOr(e, a, err)
 		}
-		f = c.startLocked(ctx, s, key, h, g, term, e)
+		f = s.startLocked(r.newFlight(ctx, term), e)
 		f.starter = true
 	}
 	if f.waiters >= c.maxKeyWaiters {
 		s.mu.Unlock()
-		return instead(e, Answer{Kind: KindRefused}, errManyKeyWaiters)
+		return staleOr(e, Answer{Kind: KindRefused}, errManyKeyWaiters)
 	}
 	f.waiters++
 	var err error
@@ -229,38 +214,55 @@ func (c *Cache) load(ctx context.Context, g *group, h uint64, key Key, term uint
 	if !starter && waiting != nil {
 		err = waiting.Loading(f.id, false)
 	}
-	if err != nil && c.leave(f, starter) {
-		return instead(e, Answer{Kind: KindRefused}, err)
+	if err != nil && s.leave(f, starter) {
+		return staleOr(e, Answer{Kind: KindRefused}, err)
 	}
-	a, err := c.wait(ctx, f, starter)
-	b, err := instead(e, a, err)
+	a, err := s.wait(ctx, f, starter)
+	b, err := staleOr(e, a, err)
 	if a.Kind == KindLoad && b.Kind != KindLoad {
-		// The get is on the books as stale, so its load is not a get's.
-		g.books.page(h).refreshes.Add(1)
+		// The get is counted as stale, so its load is not a get's.
+		r.counters().refreshes.Add(1)
 	}
 	return b, err
 }
 
-// admitLocked says whether a new load may be started now, and if not, how the
-// get that would have is counted.
-func (c *Cache) admitLocked(s *stripe, g *group, h uint64, key Key, e *Entry, now time.Time) (Answer, error) {
+// admitLocked says whether a new load may be started now, and if not, how the get
+// that would have started it is counted.
+func (r *Read) admitLocked(s *flights, e *Entry, now time.Time) (Answer, error) {
 	if s.closed {
 		return Answer{Kind: KindRefused}, ErrDraining
 	}
-	last := s.memory.failure(key)
+	last := s.memory.failure(r.key)
 	if now.Before(last.until) || now.Before(last.retryAt) && verdict(last.err) == OriginDown && e.state(now) == staleError {
 		return Answer{Kind: KindJoined}, last.again(now)
 	}
-	if e == nil && g.newKeys != nil && !g.met.has(h) && !g.newKeys.AllowN(now, 1) {
+	g := r.g
+	if e == nil && g.newKeys != nil && !g.seen.has(r.h) && !g.newKeys.AllowN(now, 1) {
 		return Answer{Kind: KindRefused}, ErrOverloaded.With("too many new keys")
 	}
 	return Answer{}, nil
 }
 
-// instead replaces an error by the stale value that may be served in its
-// place. A caller that has gone away needs none.
-func instead(e *Entry, a Answer, err error) (Answer, error) {
-	if err == nil || left(err) || verdict(err) != OriginDown {
+// refresh starts a load that nobody waits for, if there is cause and none runs.
+func (r *Read) refresh(term Term) {
+	now := time.Now()
+	s := r.c.flights(r.h)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.loadingLocked(r.key) || s.closed || now.Before(s.memory.failure(r.key).retryAt) {
+		return
+	}
+	e := r.c.store.find(r.h, r.key, term)
+	if e == nil || e.state(now) == fresh && !r.g.aging(e, now) {
+		return // done, deleted or evicted meanwhile
+	}
+	s.startLocked(r.newFlight(context.Background(), term), e)
+}
+
+// staleOr replaces an error by the stale value that may be served in its place. A
+// cancelled caller gets the error unchanged.
+func staleOr(e *Entry, a Answer, err error) (Answer, error) {
+	if err == nil || isCancelled(err) || verdict(err) != OriginDown {
 		return a, err
 	}
 	if st := e.state(time.Now()); st == stale || st == staleError {
@@ -268,3 +270,15 @@ func instead(e *Entry, a Answer, err error) (Answer, error) {
 	}
 	return a, err
 }
+
+// ctxError is the error of a request whose own context has ended.
+func ctxError(ctx context.Context) error {
+	if ctx.Err() == context.DeadlineExceeded {
+		return ErrOriginTimeout.Because(ctx.Err())
+	}
+	return ctx.Err()
+}
+
+// isCancelled reports whether an error is ctxError's for a cancelled request. The
+// error of a load may wrap a cancelled context too, and is another thing.
+func isCancelled(err error) bool { return err == context.Canceled }

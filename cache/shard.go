@@ -32,10 +32,10 @@ type shard struct {
 	sheltered int64      // of those that are protected
 	entries   int64
 	evictions uint64
-	uses      uint64             // hits and puts
-	rosters   map[string]*roster // a group's items; lru cannot be walked
-	moving    bool               // what protected gives up now stays in the shard,
-	moved     *item              // and is this
+	uses      uint64                // hits and puts
+	groups    map[string]*groupList // a group's items; lru cannot be walked
+	moving    bool                  // what protected gives up now stays in the shard,
+	moved     *item                 // and is this
 
 	_ [16]byte // to 128 bytes, two cache lines, so that shards do not disturb each other
 }
@@ -59,14 +59,14 @@ type item struct {
 	key        lru.Key // a Key, boxed once and shared with the LRU
 	entry      *Entry
 	size       int64
-	newer, old *item  // neighbours in the group's roster
+	newer, old *item  // neighbours in the group's list
 	used       uint64 // the shard's uses when it was put or asked for last
 	protected  bool
 }
 
 func (s *shard) init() {
 	s.floor = minProbation
-	s.rosters = make(map[string]*roster)
+	s.groups = make(map[string]*groupList)
 	s.probation, s.protected = lru.New(0), lru.New(0)
 	gone := func(_ lru.Key, v any) {
 		if s.moving {
@@ -162,7 +162,7 @@ func (s *shard) put(key Key, e *Entry) bool {
 		// that it replaces.
 		s.evictLocked(n-it.size, it)
 		s.bytes += n - it.size
-		s.rosters[key.Group].bytes += n - it.size
+		s.groups[key.Group].bytes += n - it.size
 		if it.protected {
 			s.sheltered += n - it.size
 		}
@@ -174,10 +174,10 @@ func (s *shard) put(key Key, e *Entry) bool {
 	// The caller's key may be part of something larger.
 	it := &item{key: Key{Group: key.Group, Key: strings.Clone(key.Key)}, entry: e, size: n, used: s.uses}
 	s.probation.Add(it.key, it)
-	r := s.rosters[key.Group]
+	r := s.groups[key.Group]
 	if r == nil {
-		r = &roster{}
-		s.rosters[key.Group] = r
+		r = &groupList{}
+		s.groups[key.Group] = r
 	}
 	r.add(it)
 	s.bytes += n
@@ -240,17 +240,17 @@ func (s *shard) goneLocked(it *item) {
 		s.sheltered -= it.size
 	}
 	s.entries--
-	s.rosters[it.key.(Key).Group].remove(it)
+	s.groups[it.key.(Key).Group].remove(it)
 }
 
 // drop lets others in between batches. What stays becomes the newest of the
-// roster, as does what is added meanwhile, so that the oldest has not been
+// list, as does what is added meanwhile, so that the oldest has not been
 // looked at as long as any is left that was there at the beginning.
 func (s *shard) drop(group string, which func(*Entry) bool) {
 	const batch = 256
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := s.rosters[group]
+	r := s.groups[group]
 	if r == nil {
 		return
 	}
@@ -268,16 +268,16 @@ func (s *shard) drop(group string, which func(*Entry) bool) {
 	}
 }
 
-func (s *shard) usage(total *usage, groups map[string]usage) {
+func (s *shard) usage(total *usage, byGroup map[string]usage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	total.bytes += s.bytes
 	total.entries += s.entries
 	total.evictions += s.evictions
-	for name, r := range s.rosters {
-		u := groups[name]
+	for name, r := range s.groups {
+		u := byGroup[name]
 		u.bytes += r.bytes
 		u.entries += r.entries
-		groups[name] = u
+		byGroup[name] = u
 	}
 }

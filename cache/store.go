@@ -12,15 +12,15 @@ const maxShards = 64
 // negative entries, so that a flood of missing keys evicts no value. A key is
 // in at most one class.
 //
-// Writers of one key must exclude each other (they hold its stripe's lock);
+// Writers of one key must exclude each other (they hold the lock of its flights);
 // readers need not.
 type store struct {
 	seed   maphash.Seed
 	values class
 	absent class
 
-	// walking is held by who goes through the rosters: one at a time, because
-	// they change their order.
+	// walking is held by the one goroutine that goes through the group lists: it
+	// changes their order.
 	walking sync.Mutex
 }
 
@@ -33,7 +33,7 @@ func newStore(cfg Config) *store {
 	}
 }
 
-// hash spreads keys over shards, stripes and books. Groups do not matter.
+// hash spreads keys over shards, locks and counters. Groups do not matter.
 func (s *store) hash(key string) uint64 { return maphash.String(s.seed, key) }
 
 // get returns the entry of a key, however old, and makes it the most recently
@@ -45,6 +45,20 @@ func (s *store) get(h uint64, key Key) *Entry {
 	return s.absent.shard(h).get(key)
 }
 
+// find returns a key's entry if it was stored in the given term. An entry of an
+// earlier term is removed. An entry of a later term stays: the caller's own term has
+// ended.
+func (s *store) find(h uint64, key Key, term Term) *Entry {
+	e := s.get(h, key)
+	switch {
+	case e == nil || e.Term == term:
+		return e
+	case e.Term < term && term != Unowned:
+		s.removeEntry(h, key, e)
+	}
+	return nil
+}
+
 // put stores e in place of what was there. It reports whether e is stored: an
 // entry that is larger than a shard is not, and what was there is gone then.
 func (s *store) put(h uint64, key Key, e *Entry) bool {
@@ -52,8 +66,7 @@ func (s *store) put(h uint64, key Key, e *Entry) bool {
 	if e.Negative {
 		to, other = other, to
 	}
-	// A reader that finds neither asks again under the stripe's lock, which
-	// the writer holds.
+	// A reader that finds neither asks again under the lock that the writer holds.
 	other.shard(h).remove(key, nil)
 	return to.shard(h).put(key, e)
 }
@@ -163,5 +176,5 @@ func newClass(budget, largest int64) class {
 	return c
 }
 
-// shard takes the hash's high bits, the stripes of lanes the low ones.
+// shard takes the hash's high bits; flights take the low ones.
 func (c *class) shard(h uint64) *shard { return &c.shards[(h>>40)&c.mask] }

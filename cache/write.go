@@ -8,60 +8,173 @@ import (
 	"time"
 )
 
-// Put carries out a client's put, here or at the node that acts for the key.
-// The cache keeps req.Value. The Answer has Created and the Entry, of which
-// only content and ETag are sure when another node stored it.
-func (c *Cache) Put(ctx context.Context, req *Request) (Answer, error) {
-	put := *req
-	put.Op = OpPut
-	a, err := c.write(ctx, &put)
-	if err == nil && a.Entry == nil {
-		a.Entry = put.entry()
+// Write is one write of one key, on the node that acts for the key. It has three
+// steps: BeginWrite, the confirmations of other nodes (of which this version needs
+// none), and Commit. One write of a key is under way at a time: the next one waits
+// for its end. None is merged with another.
+type Write struct {
+	c     *Cache
+	g     *group
+	h     uint64
+	req   *Request
+	term  Term
+	entry *Entry // of a put
+	known bool   // its first try was applied already
+	ended chan struct{}
+}
+
+// CheckWrite says why a write cannot be carried out, and gives it an id if it has
+// none. The errors are those of the key, ErrBadTTL, ErrValueTooLarge and ErrDraining.
+func (c *Cache) CheckWrite(req *Request) error {
+	g := c.groups[req.Key.Group]
+	switch {
+	case g == nil:
+		return ErrUnknownGroup
+	case c.Draining():
+		return ErrDraining
 	}
-	return a, err
-}
-
-// Delete carries out a client's delete; it does not matter whether there is
-// anything to delete.
-func (c *Cache) Delete(ctx context.Context, key Key) error {
-	return c.DeleteIf(ctx, &Request{Key: key})
-}
-
-// DeleteIf is Delete under req's IfMatch and IfNoneMatch, which the node that
-// acts for the key compares with what it has: else ErrPreconditionFailed.
-func (c *Cache) DeleteIf(ctx context.Context, req *Request) error {
-	del := *req
-	del.Op = OpDelete
-	_, err := c.write(ctx, &del)
-	return err
-}
-
-func (c *Cache) write(ctx context.Context, req *Request) (Answer, error) {
-	g, err := c.checkWrite(req)
-	if err != nil {
-		return Answer{Node: c.node}, err
+	req.Key.Group = g.Name // one string for all, and not part of the request's buffer
+	if err := g.checkKey(req.Key.Key, c.config.MaxKeyBytes); err != nil {
+		return err
 	}
 	for req.ID == 0 {
 		req.ID = rand.Uint64()
 	}
-	if err := given(ctx); err != nil {
-		return Answer{Node: c.node}, err
+	switch {
+	case req.Op == OpDelete:
+		return nil
+	case !g.matches(req.Key.Key):
+		return ErrBadKey.With("the group has no such keys")
+	case req.TTL < 0:
+		return ErrBadTTL
+	case int64(len(req.Value)) > c.config.MaxValueBytes:
+		return ErrValueTooLarge
 	}
-	term, self := c.router.Acts(req.Key.Key)
-	if !self {
-		a, err := c.router.Forward(ctx, req)
-		if !errors.Is(err, ErrActHere) {
-			return a, err
-		}
-		if term, self = c.router.Acts(req.Key.Key); !self {
-			return Answer{Node: c.node}, errNobodyActs
-		}
-	}
-	return c.apply(ctx, g, req, term)
+	return nil
 }
 
-// given is the error of a write whose time is up, or whose caller is gone.
-func given(ctx context.Context) error {
+// BeginWrite begins a write that CheckWrite has checked: it marks the load of the
+// key that runs. The cache keeps req.Value. Commit or Abandon must follow, if there
+// is no error.
+func (c *Cache) BeginWrite(ctx context.Context, req *Request, term Term) (*Write, error) {
+	w := &Write{c: c, g: c.groups[req.Key.Group], h: c.store.hash(req.Key.Key), req: req, term: term}
+	if req.Op == OpPut {
+		w.entry = w.g.dated(req)
+		if !c.store.fits(w.h, req.Key, w.entry) {
+			return nil, ErrValueTooLarge.With("the value does not fit in the cache")
+		}
+	}
+	s := c.flights(w.h)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.awaitTurnLocked(ctx, req.Key); err != nil {
+		return nil, err
+	}
+	k := s.stateLocked(req.Key)
+	if _, w.known = c.writeIDs.find(w.id()); !w.known {
+		if _, holds := w.conditionLocked(); !holds {
+			s.releaseLocked(req.Key, k)
+			return nil, ErrPreconditionFailed
+		}
+		k.markLocked()
+	}
+	k.writing = w
+	return w, nil
+}
+
+// awaitTurnLocked waits until no write of the key is under way. It lets go of the
+// lock while it waits.
+func (s *flights) awaitTurnLocked(ctx context.Context, key Key) error {
+	for {
+		if err := WriteCtxError(ctx); err != nil {
+			return err
+		}
+		k := s.keys[key]
+		if k == nil || k.writing == nil {
+			return nil
+		}
+		if k.writing.ended == nil {
+			k.writing.ended = make(chan struct{})
+		}
+		ended := k.writing.ended
+		s.mu.Unlock()
+		select {
+		case <-ended:
+		case <-ctx.Done():
+		}
+		s.mu.Lock()
+	}
+}
+
+// Commit makes the write visible and ends it.
+//
+// Nothing happens once ctx has ended: the caller has turned to another node, or was
+// told that the write is unconfirmed, and later writes may have been acknowledged
+// since.
+func (w *Write) Commit(ctx context.Context) (Answer, error) {
+	c, key := w.c, w.req.Key
+	s := c.flights(w.h)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer w.endLocked(s)
+	if err := WriteCtxError(ctx); err != nil {
+		return Answer{Node: c.node}, err
+	}
+	a := Answer{Node: c.node, Entry: w.entry, Stored: w.entry != nil}
+	if w.known {
+		a.Created, _ = c.writeIDs.find(w.id())
+		return a, nil
+	}
+	old, holds := w.conditionLocked() // again: a purge may have dropped the value
+	if !holds {
+		return Answer{Node: c.node}, ErrPreconditionFailed
+	}
+	s.keys[key].markLocked()
+	s.memory.forgive(key)
+	if w.req.Op == OpDelete {
+		c.store.remove(w.h, key)
+	} else {
+		w.entry.Term, w.entry.Version = w.term, c.version()
+		c.store.put(w.h, key, w.entry)
+		w.g.seen.add(w.h)
+		a.Created = old == nil
+	}
+	c.writeIDs.add(w.id(), a.Created)
+	return a, nil
+}
+
+// Abandon ends the write without an effect.
+func (w *Write) Abandon() {
+	s := w.c.flights(w.h)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w.endLocked(s)
+}
+
+func (w *Write) endLocked(s *flights) {
+	k := s.keys[w.req.Key]
+	k.writing = nil
+	if w.ended != nil {
+		close(w.ended)
+	}
+	s.releaseLocked(w.req.Key, k)
+}
+
+func (w *Write) id() writeID { return writeID{id: w.req.ID, key: w.req.Key} }
+
+// conditionLocked reports whether the write's conditions hold, and what value is
+// there, nil for none.
+func (w *Write) conditionLocked() (old *Entry, holds bool) {
+	old = w.c.store.find(w.h, w.req.Key, w.term)
+	if old.state(time.Now()) == dead || old.Negative {
+		old = nil
+	}
+	return old, w.req.holds(old)
+}
+
+// WriteCtxError is the error of a write whose time is up, or whose caller has
+// cancelled it.
+func WriteCtxError(ctx context.Context) error {
 	err := ctx.Err()
 	if errors.Is(err, context.DeadlineExceeded) {
 		return ErrWriteUnconfirmed.Because(err)
@@ -69,98 +182,14 @@ func given(ctx context.Context) error {
 	return err
 }
 
-// serveWrite carries out another node's write.
-func (c *Cache) serveWrite(ctx context.Context, req *Request) (Answer, error) {
-	g, err := c.checkWrite(req)
-	if err != nil {
-		return Answer{Node: c.node}, err
-	}
-	term, self := c.router.Acts(req.Key.Key)
-	if !self {
-		return Answer{Node: c.node}, ErrActHere
-	}
-	return c.apply(ctx, g, req, term)
-}
-
-func (c *Cache) checkWrite(req *Request) (*group, error) {
-	g := c.groups[req.Key.Group]
-	switch {
-	case g == nil:
-		return nil, ErrUnknownGroup
-	case c.ctx.Err() != nil:
-		return nil, ErrDraining
-	}
-	req.Key.Group = g.Name // as in Get; the request's may be part of its buffer, too
-	if err := g.checkKey(req.Key.Key, c.config.MaxKeyBytes); err != nil {
-		return nil, err
-	}
-	if req.Op == OpDelete {
-		return g, nil
-	}
-	switch {
-	case !g.matches(req.Key.Key):
-		return nil, ErrBadKey.With("the group has no such keys")
-	case req.TTL < 0:
-		return nil, ErrBadTTL
-	case int64(len(req.Value)) > c.config.MaxValueBytes:
-		return nil, ErrValueTooLarge
-	}
-	return g, nil
-}
-
-// apply is the write itself, in one step under the stripe's lock: writes of a
-// key come one after the other, and none is merged with another. See fence.go.
-//
-// Nothing happens once ctx has ended: its caller has turned to another node,
-// or was told that the write is unconfirmed, and later writes may have been
-// acknowledged since.
-func (c *Cache) apply(ctx context.Context, g *group, req *Request, term uint64) (Answer, error) {
-	h := c.store.hash(req.Key.Key)
-	var entry *Entry
-	if req.Op == OpPut {
-		entry = g.dated(req)
-		if !c.store.fits(h, req.Key, entry) {
-			return Answer{Node: c.node}, ErrValueTooLarge.With("the value does not fit in the cache")
-		}
-	}
-	s := c.stripe(h)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := given(ctx); err != nil {
-		return Answer{Node: c.node}, err
-	}
-	a := Answer{Node: c.node, Entry: entry, Stored: entry != nil}
-	r := receipt{id: req.ID, key: req.Key}
-	if created, done := c.receipts.find(r); done {
-		a.Created = created
-		return a, nil
-	}
-	old := c.find(h, req.Key, term)
-	if old.state(time.Now()) == dead || old.Negative {
-		old = nil
-	}
-	if !req.met(old) {
-		return Answer{Node: c.node}, ErrPreconditionFailed
-	}
-	s.fenceLocked(req.Key)
-	s.memory.forgive(req.Key)
-	if req.Op == OpDelete {
-		c.store.remove(h, req.Key)
-	} else {
-		entry.Term, entry.Version = term, c.version()
-		c.store.put(h, req.Key, entry)
-		g.met.add(h)
-		a.Created = old == nil
-	}
-	c.receipts.add(r, a.Created)
-	return a, nil
-}
-
-// entry is what a put stores, without its times.
-func (req *Request) entry() *Entry {
+// PutEntry is what a put stores, without the group's times.
+func (req *Request) PutEntry() *Entry {
 	e := &Entry{
 		Value: exact(req.Value), ContentType: strings.Clone(req.ContentType), ContentEncoding: strings.Clone(req.ContentEncoding),
-		ETag: ContentETag(req.Value, req.ContentEncoding), Born: time.Now(), TTL: req.TTL,
+		ETag: ContentETag(req.Value, req.ContentEncoding), Born: time.Now(),
+	}
+	if req.TTL > 0 {
+		e.Expires = e.Born.Add(req.TTL)
 	}
 	if e.ContentType == "" {
 		e.ContentType = "application/octet-stream"
@@ -168,13 +197,13 @@ func (req *Request) entry() *Entry {
 	return e
 }
 
-// dated is a put's entry with its times: a TTL that was asked for is kept to,
-// the group's own is jittered. In a group with an origin a PUT value may be
-// served stale as a loaded one may.
+// dated is a put's entry with its times. A TTL that was asked for is kept to, and the
+// group's own is jittered. In a group with an origin a PUT value may be served stale
+// as a loaded one may.
 func (g *group) dated(req *Request) *Entry {
-	e := req.entry()
-	if e.TTL == 0 {
-		e.TTL = g.jittered(g.TTL)
+	e := req.PutEntry()
+	if req.TTL == 0 && g.TTL > 0 {
+		e.Expires = e.Born.Add(g.jittered(g.TTL))
 	}
 	if !g.plain() {
 		e.StaleWhileRevalidate, e.StaleIfError = g.StaleWhileRevalidate, g.StaleIfError
@@ -182,9 +211,9 @@ func (g *group) dated(req *Request) *Entry {
 	return e
 }
 
-// met reports whether a write's conditions hold for what is there, nil for
+// holds reports whether a write's conditions hold for what is there, nil for
 // nothing: If-Match compares strongly, If-None-Match weakly (RFC 9110 §13.1).
-func (req *Request) met(old *Entry) bool {
+func (req *Request) holds(old *Entry) bool {
 	if len(req.IfMatch) > 0 && !listed(req.IfMatch, old, false) {
 		return false
 	}

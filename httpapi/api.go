@@ -7,10 +7,9 @@ import (
 	"net/http"
 	"sync/atomic"
 
-	"github.com/gin-gonic/gin"
-
 	"kring/balance"
 	"kring/cache"
+	"kring/cluster"
 	"kring/httpserver"
 	"kring/peers"
 )
@@ -19,12 +18,13 @@ import (
 type Options struct {
 	Node    string // this node's id
 	Version string // the program's, for the metrics
-	Cluster string // the cluster's name
-	Cache   *cache.Cache
-	Peers   *peers.Peers
-	Pools   []*balance.Pool
-	Limits  Limits
-	Auth    Auth
+	// ClusterName is the cluster's name.
+	ClusterName string
+	Cluster     *cluster.Cluster
+	Peers       *peers.Peers
+	Pools       []*balance.Pool
+	Limits      Limits
+	Auth        Auth
 	// MaxValueBytes and MaxKeyBytes are the cache's limits, which bound what
 	// of a request is read at all. 0: the cache's defaults.
 	MaxValueBytes int64
@@ -41,21 +41,20 @@ type Options struct {
 
 // API answers HTTP requests.
 type API struct {
-	node     string
-	cluster  string
-	cache    *cache.Cache
-	peers    *peers.Peers
-	pools    map[string]*balance.Pool
-	order    []string // names of the pools, as configured
-	limits   Limits
-	auth     *authority
-	maxValue int64
-	maxKey   int
-	maxBatch int64
-	draining func() bool
-	log      *slog.Logger
+	node        string
+	clusterName string
+	cluster     *cluster.Cluster
+	peers       *peers.Peers
+	pools       map[string]*balance.Pool
+	order       []string // names of the pools, as configured
+	limits      Limits
+	auth        *authority
+	maxValue    int64
+	maxKey      int
+	maxBatch    int64
+	draining    func() bool
+	log         *slog.Logger
 
-	engine    *gin.Engine
 	cross     *http.CrossOriginProtection
 	metrics   *metrics
 	statuses  *statuses
@@ -72,9 +71,13 @@ type API struct {
 	maxAges   numbered
 }
 
+// headerBytes bounds a request's header besides the key in its path. Each byte of
+// a key may be escaped as %XX.
+const headerBytes = 16 << 10
+
 // New builds an API. It reads the token files.
 func New(o Options) (*API, error) {
-	if o.Cache == nil || o.Peers == nil {
+	if o.Cluster == nil || o.Peers == nil {
 		return nil, errors.New("httpapi: no Cache or no Peers")
 	}
 	if err := o.Limits.validate(); err != nil {
@@ -98,7 +101,7 @@ func New(o Options) (*API, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	a := &API{
-		node: o.Node, cluster: o.Cluster, cache: o.Cache, peers: o.Peers, limits: o.Limits, auth: auth,
+		node: o.Node, clusterName: o.ClusterName, cluster: o.Cluster, peers: o.Peers, limits: o.Limits, auth: auth,
 		maxValue: o.MaxValueBytes, maxKey: o.MaxKeyBytes, maxBatch: maxBatchBody(o.Limits.BatchKeys, o.MaxKeyBytes),
 		draining: o.Draining, log: o.Log,
 		pools: make(map[string]*balance.Pool), cross: http.NewCrossOriginProtection(),
@@ -128,6 +131,5 @@ func New(o Options) (*API, error) {
 		o.LinesDropped = func() uint64 { return 0 }
 	}
 	a.metrics = newMetrics(a, o.Version, o.LinesDropped)
-	a.engine = a.newEngine()
 	return a, nil
 }

@@ -3,13 +3,11 @@ package httpapi
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/gin-gonic/gin"
 
@@ -17,7 +15,7 @@ import (
 )
 
 const (
-	// batchChunk is how many keys of a batch are worked on together.
+	// batchChunk is how many deletes of a batch are worked on together.
 	batchChunk = 128
 	// deleteWorkers is how many deletes of a batch run at once.
 	deleteWorkers = 16
@@ -35,14 +33,10 @@ const (
 	escapedByte = 6
 )
 
-// maxBatchBody bounds a batch's body: each byte of a key may be escaped as
-// \u00XX in JSON, and each key has quotes, a comma and some white space.
-func maxBatchBody(keys, keyBytes int) int64 { return 1<<10 + int64(keys)*int64(6*keyBytes+16) }
-
 // batch answers POST of a list of keys, each of which is one get or delete.
 func (a *API) batch(c *gin.Context, key cache.Key) error {
 	r := c.Request
-	if err := a.cache.CheckKey(cache.Key{Group: key.Group, Key: "-"}); errors.Is(err, cache.ErrUnknownGroup) {
+	if err := a.cluster.CheckKey(cache.Key{Group: key.Group, Key: "-"}); errors.Is(err, cache.ErrUnknownGroup) {
 		return err
 	}
 	in, err := a.readList(r, a.maxBatch)
@@ -67,16 +61,21 @@ func (a *API) batch(c *gin.Context, key cache.Key) error {
 			return err
 		}
 	}
-	ctx := r.Context()
-	if req.del {
-		var cancel context.CancelFunc
-		ctx, cancel = a.writeContext(r)
-		defer cancel()
-	}
-	return a.answerBatch(ctx, c, key.Group, req)
+	return a.answerBatch(c, key.Group, req)
 }
 
-func (a *API) answerBatch(ctx context.Context, c *gin.Context, group string, req batchRequest) error {
+// batchAnswer is the answer to one batch, as it is written.
+type batchAnswer struct {
+	a    *API
+	c    *gin.Context
+	ctx  context.Context //nolint:containedctx // of the one request that it is a part of
+	del  bool
+	room *answerRoom
+	enc  batchEncoder
+	out  *batchOut
+}
+
+func (a *API) answerBatch(c *gin.Context, group string, req batchRequest) error {
 	var enc batchEncoder = &jsonBatch{}
 	accept := c.Request.Header["Accept"]
 	if q := weight(accept, batchMediaType); q > 0 && q >= weight(accept, "application/json") {
@@ -91,22 +90,14 @@ func (a *API) answerBatch(ctx context.Context, c *gin.Context, group string, req
 	defer room.Release()
 	out := &batchOut{w: c.Writer, keys: len(req.keys), start: enc.begin}
 	defer out.close()
-	ctx = context.WithValue(ctx, cache.RequestIDKey{}, a.requestID(c))
-	// What gets may still take: a client that reads slowly does not use it up.
-	left := a.limits.RequestTimeout
-	for i := 0; i < len(req.keys); i += batchChunk {
-		keys := req.keys[i:min(i+batchChunk, len(req.keys))]
-		results := make([]cache.Result, len(keys))
-		if req.del {
-			results = a.deleteMany(ctx, group, keys)
-		}
-		for done := 0; done < len(keys); {
-			n, err := a.answerSome(ctx, c, room, &left, group, req.del, keys[done:], results[done:], enc, out)
-			if err != nil {
-				return err
-			}
-			done += n
-		}
+	ctx := context.WithValue(c.Request.Context(), cache.RequestIDKey{}, a.requestID(c))
+	b := &batchAnswer{a: a, c: c, ctx: ctx, del: req.del, room: room, enc: enc, out: out}
+	answer := b.gets
+	if req.del {
+		answer = b.deletes
+	}
+	if err := answer(group, req.keys); err != nil {
+		return err
 	}
 	out.begin() // if there is no key
 	enc.end(out)
@@ -117,48 +108,58 @@ func (a *API) answerBatch(ctx context.Context, c *gin.Context, group string, req
 	return out.failure()
 }
 
-// answerSome gets as many of keys, from the first, as may be in memory at once,
-// and encodes them. It returns how many.
-func (a *API) answerSome(
-	ctx context.Context, c *gin.Context, room *answer, left *time.Duration,
-	group string, del bool, keys []string, results []cache.Result, enc batchEncoder, out *batchOut,
-) (n int, err error) {
-	if !del {
-		began := time.Now()
-		limited, cancel := context.WithTimeout(ctx, *left)
-		defer cancel() // after the last write: what came from other nodes is charged until then
-		a.cache.GetMany(limited, group, keys, results)
-		*left -= time.Since(began)
-		if err := c.Request.Context().Err(); err != nil {
-			return 0, errClientGone.Because(err)
+// gets answers a batch of gets. A client that reads slowly takes nothing of their
+// time.
+func (b *batchAnswer) gets(group string, keys []string) error {
+	for at, results := range b.a.cluster.GetMany(b.ctx, group, keys, b.a.limits.RequestTimeout) {
+		if err := b.ctx.Err(); err != nil {
+			return errClientGone.Because(err)
+		}
+		if err := b.entries(keys[at:at+len(results)], results); err != nil {
+			return err
 		}
 	}
-	for n < len(results) && (del || results[n].Answered()) {
-		n++
+	return nil
+}
+
+// deletes answers a batch of deletes.
+func (b *batchAnswer) deletes(group string, keys []string) error {
+	ctx, cancel := b.a.writeContext(b.c.Request)
+	defer cancel()
+	for part := range slices.Chunk(keys, batchChunk) {
+		if err := b.entries(part, b.a.deleteMany(ctx, group, part)); err != nil {
+			return err
+		}
 	}
-	if size := sizeOfBatch(keys[:n], results[:n]); n == out.keys && size <= smallBatch {
+	return nil
+}
+
+// entries encodes the results of keys.
+func (b *batchAnswer) entries(keys []string, results []cache.Result) error {
+	out := b.out
+	if size := sizeOfBatch(keys, results); len(keys) == out.keys && size <= smallBatch {
 		out.buf = make([]byte, 0, size)
-	} else if err := a.chargeBatch(ctx, c, room, results[:n]); err != nil {
-		return 0, err
+	} else if err := b.charge(results); err != nil {
+		return err
 	}
 	out.begin()
 	now := time.Now()
-	for i := range results[:n] {
-		b := newBatchEntry(keys[i], del, &results[i], now)
-		if b.code == cache.ErrInternal.Code {
-			a.logInternal(c, results[i].Err)
+	for i := range results {
+		e := newBatchEntry(keys[i], b.del, &results[i], now)
+		if e.code == cache.ErrInternal.Code {
+			b.a.logInternal(b.c, results[i].Err)
 		}
 		results[i] = cache.Result{} // what is written need not be kept
-		enc.entry(out, b)
-		if b.entry != nil && len(b.entry.Value) > uncounted {
-			room.Drop(b.entry)
+		b.enc.entry(out, e)
+		if e.entry != nil && len(e.entry.Value) > uncounted {
+			b.room.Drop(e.entry)
 		}
 		out.flushFull()
 		if err := out.failure(); err != nil {
-			return 0, err
+			return err
 		}
 	}
-	return n, nil
+	return nil
 }
 
 // sizeOfBatch is the most that an answer with these results takes.
@@ -173,10 +174,11 @@ func sizeOfBatch(keys []string, results []cache.Result) int {
 	return size
 }
 
-// chargeBatch charges the values of results, and with the first of them the
-// buffer. Without room for them before anything is written, the batch is
-// refused; later, the keys whose values are large are.
-func (a *API) chargeBatch(ctx context.Context, c *gin.Context, room *answer, results []cache.Result) error {
+// charge charges the values of results, and with the first of them the buffer.
+// Without room for them before anything is written, the batch is refused. Later, the
+// keys whose values are large are refused.
+func (b *batchAnswer) charge(results []cache.Result) error {
+	ctx, room := b.ctx, b.room
 	small := int64(batchBuffer)
 	var at []int
 	for i := range results {
@@ -204,103 +206,13 @@ func (a *API) chargeBatch(ctx context.Context, c *gin.Context, room *answer, res
 			}
 		}
 	}
-	if err != nil && c.Writer.Written() {
+	if err != nil && b.c.Writer.Written() {
 		for _, i := range at {
 			results[i] = cache.Result{Err: cache.ErrOverloaded}
 		}
 		return nil
 	}
 	return err
-}
-
-// batchBuffers are what answers of batches are encoded in.
-var batchBuffers = sync.Pool{New: func() any { return new([batchBuffer]byte) }}
-
-// batchOut gathers a batch's answer, and writes what has been gathered whenever
-// it is enough.
-type batchOut struct {
-	w      io.Writer
-	keys   int                  // of the whole batch
-	start  func(*batchOut, int) // writes what comes first
-	memory *[batchBuffer]byte   // nil: the answer is small
-	buf    []byte               // in memory, if there is any
-	begun  bool
-	err    error
-}
-
-// begin gets the memory, if there is no buffer, and starts the answer; the second
-// time it does nothing. Until there is something to encode, there is no use for it.
-func (o *batchOut) begin() {
-	if o.begun {
-		return
-	}
-	o.begun = true
-	if o.buf == nil {
-		o.memory = batchBuffers.Get().(*[batchBuffer]byte)
-		o.buf = o.memory[:0]
-	}
-	o.start(o, o.keys)
-}
-
-func (o *batchOut) close() {
-	if o.memory != nil {
-		batchBuffers.Put(o.memory)
-	}
-}
-
-func (o *batchOut) flush() {
-	if o.err == nil {
-		_, o.err = o.w.Write(o.buf)
-	}
-	o.buf = o.buf[:0]
-}
-
-func (o *batchOut) flushFull() {
-	if len(o.buf) >= flushBytes {
-		o.flush()
-	}
-}
-
-// failure is the error of the first write that failed. It means that the client
-// is gone.
-func (o *batchOut) failure() error {
-	if o.err != nil {
-		return fmt.Errorf("write a batch's answer: %w", context.Canceled)
-	}
-	return nil
-}
-
-// text appends what is short.
-func (o *batchOut) text(s string) { o.buf = append(o.buf, s...) }
-
-// writePieces encodes s piece by piece, until the client is gone.
-func writePieces[T string | []byte](o *batchOut, s T, encode func(out []byte, piece T) []byte) {
-	for len(s) > batchPiece && o.err == nil {
-		o.buf = encode(o.buf, s[:batchPiece])
-		s = s[batchPiece:]
-		o.flushFull()
-	}
-	if o.err == nil {
-		o.buf = encode(o.buf, s)
-		o.flushFull()
-	}
-}
-
-// writeCharacters is writePieces with no piece that ends within a character.
-func writeCharacters[T string | []byte](o *batchOut, s T, encode func(out []byte, piece T) []byte) {
-	for len(s) > batchPiece && o.err == nil {
-		n := batchPiece
-		for n > batchPiece-utf8.UTFMax && !utf8.RuneStart(s[n]) {
-			n--
-		}
-		o.buf = encode(o.buf, s[:n])
-		s = s[n:]
-		o.flushFull()
-	}
-	if o.err == nil {
-		o.buf = encode(o.buf, s)
-		o.flushFull()
-	}
 }
 
 // deleteMany deletes keys, a few at a time, and waits for all.
@@ -331,22 +243,7 @@ func (a *API) deleteOne(ctx context.Context, key cache.Key) (err error) {
 			err = &panicError{value: v, stack: stack()}
 		}
 	}()
-	return a.cache.Delete(ctx, key)
-}
-
-// batchRequest is a batch, however it was written.
-type batchRequest struct {
-	del  bool
-	keys []string
-}
-
-// batchEntry is what became of one key.
-type batchEntry struct {
-	key    string
-	status int
-	code   cache.Code // of the problem, or ""
-	age    int64
-	entry  *cache.Entry // nil: no value
+	return a.cluster.Delete(ctx, key)
 }
 
 func newBatchEntry(key string, del bool, res *cache.Result, now time.Time) batchEntry {
@@ -362,30 +259,4 @@ func newBatchEntry(key string, del bool, res *cache.Result, now time.Time) batch
 		b.status, b.entry, b.age = http.StatusOK, res.Entry, seconds(res.Entry.Age(now))
 	}
 	return b
-}
-
-// batchEncoder writes a batch's answer piece by piece.
-type batchEncoder interface {
-	contentType() string
-	begin(out *batchOut, keys int)
-	entry(out *batchOut, e batchEntry)
-	end(out *batchOut)
-}
-
-// decodeJSONBatch reads {"keys":[…]} or {"delete":[…]}.
-func decodeJSONBatch(in *listBody, maxKeys int) (batchRequest, error) {
-	req := batchRequest{keys: []string{}}
-	name, err := in.list(`{"keys":[…]} or {"delete":[…]}`, []string{"keys", "delete"}, func(key string) error {
-		if len(req.keys) == maxKeys {
-			return tooManyKeys(maxKeys)
-		}
-		req.keys = append(req.keys, key)
-		return nil
-	})
-	req.del = name == "delete"
-	return req, err
-}
-
-func tooManyKeys(most int) error {
-	return cache.ErrValueTooLarge.With(fmt.Sprintf("a batch has at most %d keys", most))
 }

@@ -68,3 +68,17 @@ func writeBase64[T string | []byte](out *batchOut, s T) {
 	})
 	out.text(`"`)
 }
+
+// decodeJSONBatch reads {"keys":[…]} or {"delete":[…]}.
+func decodeJSONBatch(in *listBody, maxKeys int) (batchRequest, error) {
+	req := batchRequest{keys: []string{}}
+	name, err := in.list(`{"keys":[…]} or {"delete":[…]}`, []string{"keys", "delete"}, func(key string) error {
+		if len(req.keys) == maxKeys {
+			return tooManyKeys(maxKeys)
+		}
+		req.keys = append(req.keys, key)
+		return nil
+	})
+	req.del = name == "delete"
+	return req, err
+}

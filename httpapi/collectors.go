@@ -46,7 +46,7 @@ func (c *collector) collectHTTP(ch chan<- prometheus.Metric) {
 }
 
 func (c *collector) collectBooks(ch chan<- prometheus.Metric) {
-	s := c.a.books()
+	s := c.a.cluster.Stats()
 	for i := range s.Groups {
 		g := &s.Groups[i]
 		counter(ch, "kring_gets_total", "Gets of clients.", g.Gets, "group", g.Name)
@@ -74,6 +74,8 @@ func (c *collector) collectBooks(ch chan<- prometheus.Metric) {
 	served("joined", s.ServedJoined)
 	served("load", s.ServedLoads)
 	served("refused", s.ServedRefused)
+	counter(ch, "kring_peer_not_owner_total", "Answers of peers that they do not act for the key.", s.NotOwner)
+	counter(ch, "kring_peer_passed_on_total", "Calls of peers passed on to another one.", s.PassedOn)
 	counter(ch, "kring_stand_in_total", "Gets answered here for an owner that is not heard.", s.StandIn)
 	gauge(ch, "kring_abandoned", "Gets given up on at another node, less those it counted all the same.", s.Abandoned)
 	gauge(ch, "kring_store_bytes", "Bytes of all entries.", s.Bytes)
@@ -99,8 +101,6 @@ func (c *collector) collectPeers(ch chan<- prometheus.Metric) {
 		gauge(ch, "kring_peer_calls_in_flight", "Calls that the peer has yet to answer.", p.InFlight, "peer", p.ID)
 		gauge(ch, "kring_peer_round_trip_seconds", "99th percentile of recent pings of the peer.", p.RTT, "peer", p.ID)
 	}
-	counter(ch, "kring_peer_not_owner_total", "Answers of peers that they do not act for the key.", s.NotOwner)
-	counter(ch, "kring_peer_passed_on_total", "Calls of peers passed on to another one.", s.PassedOn)
 	counter(ch, "kring_peer_mismatches_total", "Handshakes with peers whose list of members differs.", s.Mismatches)
 	counter(ch, "kring_peer_refused_handshakes_total", "Handshakes refused by either side.", s.Refused)
 	counter(ch, "kring_peer_broken_frames_total", "Links closed because of what they carried.", s.BrokenFrames)

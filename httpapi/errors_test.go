@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"kring/cache"
+	"kring/cluster"
 )
 
 // TestFailures holds the table of codes to the one that clients were promised.
@@ -51,6 +52,11 @@ func TestFailures(t *testing.T) {
 	if n != len(failures) {
 		t.Errorf("the table has %d codes, %d are promised", len(failures), n)
 	}
+	for _, e := range cache.Errors {
+		if _, ok := failures[e.Code]; !ok {
+			t.Errorf("the table has no row for the cache's error %s", e.Code)
+		}
+	}
 }
 
 func TestKnown(t *testing.T) {
@@ -65,9 +71,8 @@ func TestKnown(t *testing.T) {
 		{context.Canceled, "client-gone", ""},
 		{fmt.Errorf("wait: %w", context.DeadlineExceeded), "origin-timeout", ""},
 		{errors.New("secret"), "internal", ""},
-		{cache.ErrActHere, "internal", ""},
 		{&cache.Error{Code: "unheard-of", Detail: "secret"}, "internal", ""},
-		{&cache.UnconfirmedError{Nodes: []string{"kring-2"}}, "write-unconfirmed", "not confirmed by kring-2"},
+		{&cluster.UnconfirmedError{Nodes: []string{"kring-2"}}, "write-unconfirmed", "not confirmed by kring-2"},
 	} {
 		e, f := known(c.err)
 		if e.Code != c.code || e.Detail != c.detail || f != failures[c.code] {

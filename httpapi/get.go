@@ -25,7 +25,7 @@ func (a *API) get(c *gin.Context, key cache.Key) error {
 		id:           a.requestID(c),
 	}
 	defer ctx.Stop()
-	ans, err := a.cache.Get(ctx, key, onlyIfCached(r.Header))
+	ans, err := a.cluster.Get(ctx, key, onlyIfCached(r.Header))
 	h := c.Writer.Header()
 	if err != nil {
 		if ans.Kind != cache.KindNone { // else no node has acted for the key
@@ -81,21 +81,8 @@ func (a *API) get(c *gin.Context, key cache.Key) error {
 	return nil
 }
 
-// requestContext is the context of a get. It carries the request's id.
-type requestContext struct {
-	httpserver.LazyDeadline
-	id string
-}
-
-func (c *requestContext) Value(key any) any {
-	if _, ok := key.(cache.RequestIDKey); ok {
-		return c.id
-	}
-	return c.LazyDeadline.Value(key)
-}
-
 // chargeValue charges an answer's value to the budget of answers, and returns it.
-func chargeValue(ctx context.Context, room *answer, ans *cache.Answer) (*cache.Entry, error) {
+func chargeValue(ctx context.Context, room *answerRoom, ans *cache.Answer) (*cache.Entry, error) {
 	value := [1]*cache.Entry{ans.Entry}
 	ans.Entry = nil // see hold
 	if err := room.Hold(ctx, value[:]); err != nil {
@@ -127,11 +114,11 @@ func (a *API) describe(h http.Header, e *cache.Entry, now time.Time) {
 		// What may not be kept here may not be kept on the way either; it was
 		// shared only with those who waited for it.
 		h["Cache-Control"] = noStore
-	case e.TTL == 0:
+	case e.Forever():
 		// For ever means until somebody writes, which nobody can foresee.
 		h["Cache-Control"] = mustRevalidate
 	default:
 		// The whole lifetime: a client takes Age off it itself.
-		h["Cache-Control"] = a.maxAges.values(seconds(e.TTL))
+		h["Cache-Control"] = a.maxAges.values(seconds(e.TTL()))
 	}
 }

@@ -55,8 +55,8 @@ func (a *API) openapi(c *gin.Context, _ cache.Key) error {
 	return nil
 }
 
-// cluster is GET /v1/cluster.
-type cluster struct {
+// clusterStatus is GET /v1/cluster.
+type clusterStatus struct {
 	Node        string   `json:"node"`
 	Cluster     string   `json:"cluster"`
 	Epoch       uint64   `json:"epoch"`
@@ -81,8 +81,8 @@ type member struct {
 
 func (a *API) showCluster(c *gin.Context, _ cache.Key) error {
 	v, members := a.peers.View(), a.peers.Members()
-	out := cluster{
-		Node: a.node, Cluster: a.cluster, Epoch: v.Number, Fingerprint: v.Fingerprint,
+	out := clusterStatus{
+		Node: a.node, Cluster: a.clusterName, Epoch: v.Number, Fingerprint: v.Fingerprint,
 		// 64 bits do not survive the numbers of many a JSON reader.
 		ViewID: strconv.FormatUint(v.ID, 16),
 		// A static list is chosen by nobody: there is nothing to be cut off
@@ -100,21 +100,14 @@ func (a *API) showCluster(c *gin.Context, _ cache.Key) error {
 }
 
 func (a *API) explain(c *gin.Context, key cache.Key) error {
-	if err := a.cache.CheckKey(key); err != nil {
+	if err := a.cluster.CheckKey(key); err != nil {
 		return err
 	}
-	return a.respondJSON(c, a.peers.Explain(c.Request.Context(), key))
+	return a.respondJSON(c, a.cluster.Explain(c.Request.Context(), key))
 }
 
 func (a *API) stats(c *gin.Context, _ cache.Key) error {
-	return a.respondJSON(c, a.books())
-}
-
-// books are the cache's, with the column that the peers keep.
-func (a *API) books() cache.Stats {
-	s := a.cache.Stats()
-	s.Abandoned = a.peers.Stats().Abandoned
-	return s
+	return a.respondJSON(c, a.cluster.Stats())
 }
 
 // link hands the connection over to the peers.

@@ -25,7 +25,7 @@ func (a *API) purge(c *gin.Context, key cache.Key) error {
 	}
 	ctx, cancel := a.writeContext(c.Request)
 	defer cancel()
-	if err := a.cache.Purge(ctx, key.Group); err != nil {
+	if err := a.cluster.Purge(ctx, key.Group); err != nil {
 		return err
 	}
 	return a.done(c, http.StatusNoContent)
@@ -57,7 +57,7 @@ func (a *API) purgeTags(c *gin.Context, key cache.Key) error {
 	}
 	ctx, cancel := a.writeContext(r)
 	defer cancel()
-	if err := a.cache.PurgeTags(ctx, key.Group, tags); err != nil {
+	if err := a.cluster.PurgeTags(ctx, key.Group, tags); err != nil {
 		return err
 	}
 	return a.done(c, http.StatusNoContent)

@@ -16,7 +16,7 @@ const maxContentType = 256
 // put answers PUT of a key.
 func (a *API) put(c *gin.Context, key cache.Key) error {
 	r := c.Request
-	if err := a.cache.CheckKey(key); err != nil {
+	if err := a.cluster.CheckKey(key); err != nil {
 		return err
 	}
 	req := &cache.Request{Op: cache.OpPut, Key: key, ID: rand.Uint64() | 1}
@@ -38,7 +38,7 @@ func (a *API) put(c *gin.Context, key cache.Key) error {
 
 	ctx, cancel := a.writeContext(r)
 	defer cancel()
-	ans, err := a.cache.Put(ctx, req)
+	ans, err := a.cluster.Put(ctx, req)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func readDescription(header http.Header, req *cache.Request) error {
 // delete answers DELETE of a key.
 func (a *API) delete(c *gin.Context, key cache.Key) error {
 	r := c.Request
-	if err := a.cache.CheckKey(key); err != nil {
+	if err := a.cluster.CheckKey(key); err != nil {
 		return err
 	}
 	if err := checkQuery(r.URL.RawQuery); err != nil {
@@ -89,7 +89,7 @@ func (a *API) delete(c *gin.Context, key cache.Key) error {
 	}
 	ctx, cancel := a.writeContext(c.Request)
 	defer cancel()
-	if err := a.cache.DeleteIf(ctx, req); err != nil {
+	if err := a.cluster.DeleteIf(ctx, req); err != nil {
 		return err
 	}
 	return a.done(c, http.StatusNoContent)

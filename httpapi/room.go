@@ -25,8 +25,8 @@ const (
 // the Room of package peers.
 type Responses = httpserver.Answers[cache.Entry]
 
-// answer is one answer's part of Responses.
-type answer = httpserver.Answer[cache.Entry]
+// answerRoom is one answer's part of Responses.
+type answerRoom = httpserver.Answer[cache.Entry]
 
 // NewResponses makes a budget of so many bytes.
 func NewResponses(bytes int64) *Responses {
@@ -37,3 +37,7 @@ func NewResponses(bytes int64) *Responses {
 func newBodies(bytes int64) *httpserver.Budget {
 	return httpserver.NewBodies(bytes, cache.ErrOverloaded.With("too many bodies are being read"))
 }
+
+// maxBatchBody bounds a batch's body: each byte of a key may be escaped as
+// \u00XX in JSON, and each key has quotes, a comma and some white space.
+func maxBatchBody(keys, keyBytes int) int64 { return 1<<10 + int64(keys)*int64(6*keyBytes+16) }

@@ -9,27 +9,6 @@ import (
 	"kring/peers"
 )
 
-// scope is how much of a key a route's path holds.
-type scope uint8
-
-const (
-	noKey scope = iota
-	groupOnly
-	groupAndKey
-)
-
-// route is one line of the routing table.
-type route struct {
-	method string // GET stands for GET and HEAD
-	path   string
-	need   role
-	scope  scope
-	// bounded routes count against limits.requests_in_flight. The others must
-	// work most of all when there is too much going on.
-	bounded bool
-	handle  func(c *gin.Context, key cache.Key) error
-}
-
 func (a *API) routes() []route {
 	return []route{
 		{"GET", "/v1/cache/:group/*key", roleRead, groupAndKey, true, a.get},

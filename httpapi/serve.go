@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -14,22 +13,25 @@ import (
 	"kring/httpserver"
 )
 
-// Handler is the whole API.
-func (a *API) Handler() http.Handler { return http.HandlerFunc(a.serveHTTP) }
+// scope is how much of a key a route's path holds.
+type scope uint8
 
-// serveHTTP does what needs the server's own ResponseWriter, which Gin hides.
-func (a *API) serveHTTP(w http.ResponseWriter, r *http.Request) {
-	if httpserver.MustClose(r) || a.draining() {
-		w.Header().Set("Connection", "close")
-	}
-	limit := a.maxValue
-	switch {
-	case strings.HasPrefix(r.URL.Path, "/v1/batch/"):
-		limit = a.maxBatch
-	case strings.HasPrefix(r.URL.Path, "/v1/purge/"):
-		limit = maxPurgeBody
-	}
-	a.engine.ServeHTTP(w, httpserver.LimitBody(w, r, limit))
+const (
+	noKey scope = iota
+	groupOnly
+	groupAndKey
+)
+
+// route is one line of the routing table.
+type route struct {
+	method string // GET stands for GET and HEAD
+	path   string
+	need   role
+	scope  scope
+	// bounded routes count against limits.requests_in_flight. The others must
+	// work most of all when there is too much going on.
+	bounded bool
+	handle  func(c *gin.Context, key cache.Key) error
 }
 
 // handler wraps a route in what all routes need, in one function instead of a
@@ -112,12 +114,4 @@ func (a *API) record(c *gin.Context, m *routeMetrics, start time.Time) {
 			slog.Int("bytes", max(0, c.Writer.Size())), slog.Duration("took", took),
 			slog.String("request_id", a.requestID(c)), slog.String("remote", c.Request.RemoteAddr))
 	}
-}
-
-// writeContext is that of a write that has been read: it ends at its time, and
-// not with the client's sending side. Package http takes the two for one, but
-// who has said all it had to may well wait for the answer; and what becomes of
-// a write must not hang on who still listens.
-func (a *API) writeContext(r *http.Request) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(r.Context()), a.limits.RequestTimeout)
 }

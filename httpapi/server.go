@@ -1,17 +1,31 @@
 package httpapi
 
 import (
-	"fmt"
 	"net"
 	"net/http"
-	"strconv"
+	"strings"
 
-	"kring/cache"
+	"kring/httpserver"
 )
 
-// headerBytes bounds a request's header besides the key in its path. Each byte of
-// a key may be escaped as %XX.
-const headerBytes = 16 << 10
+// Handler is the whole API. What it does outside of Gin needs the server's own
+// ResponseWriter, which Gin hides.
+func (a *API) Handler() http.Handler {
+	engine := a.newEngine()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if httpserver.MustClose(r) || a.draining() {
+			w.Header().Set("Connection", "close")
+		}
+		limit := a.maxValue
+		switch {
+		case strings.HasPrefix(r.URL.Path, "/v1/batch/"):
+			limit = a.maxBatch
+		case strings.HasPrefix(r.URL.Path, "/v1/purge/"):
+			limit = maxPurgeBody
+		}
+		engine.ServeHTTP(w, httpserver.LimitBody(w, r, limit))
+	})
+}
 
 // Server makes an http.Server for the API, whose time limits follow
 // limits.request_timeout. A body of 8 MiB, which has the default 30 s, needs
@@ -26,30 +40,3 @@ func (a *API) Listener(l net.Listener) net.Listener { return a.server.Listener(l
 // client, for something that needs its descriptor more. It reports whether
 // there was one.
 func (a *API) CloseIdle() bool { return a.server.CloseIdle() }
-
-// unread has the error for each status that a client may get whose request was
-// not read.
-var unread = map[int]*cache.Error{
-	http.StatusBadRequest:                  errBadRequest,
-	http.StatusExpectationFailed:           errExpectation,
-	http.StatusRequestHeaderFieldsTooLarge: errHeaderTooLarge,
-	http.StatusNotImplemented:              errTransferCoding,
-	http.StatusServiceUnavailable:          cache.ErrOverloaded,
-	http.StatusHTTPVersionNotSupported:     errHTTPVersion,
-}
-
-// explainUnread is the whole answer to a client whose request was not read.
-func (a *API) explainUnread(status int) []byte {
-	code := unread[status].Code
-	f := failures[code]
-	id := a.ids.next()
-	p := problem{Type: "/problems/" + string(code), Title: f.title, Status: f.status, Detail: f.detail, Node: a.node, RequestID: id}
-	body, contentType := p.render(nil)
-	b := fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %d\r\nX-Request-ID: %s\r\nConnection: close\r\n",
-		f.status, http.StatusText(f.status), contentType, len(body), id)
-	if f.retryAfter > 0 {
-		b = fmt.Appendf(b, "Retry-After: %d\r\n", f.retryAfter)
-	}
-	a.metrics.unread.WithLabelValues(strconv.Itoa(f.status)).Inc()
-	return append(append(b, "\r\n"...), body...)
-}

@@ -19,6 +19,7 @@ import (
 
 	"kring/balance"
 	"kring/cache"
+	"kring/cluster"
 	"kring/httpapi"
 	"kring/membership"
 	"kring/origin"
@@ -57,6 +58,7 @@ type Node struct {
 	api      *httpapi.API
 	cache    *cache.Cache
 	peers    *peers.Peers
+	cluster  *cluster.Cluster
 	serving  atomic.Pointer[httpapi.API] // api, from Run on
 	draining atomic.Bool
 	stops    []stop
@@ -126,19 +128,20 @@ func build(cfg Config, o Options) (_ *Node, err error) {
 	}
 	n.cache, err = cache.New(cache.Options{
 		Node: cfg.Node.ID, Config: cfg.Cache, Groups: cfg.Groups, Loader: loader,
-		Router: n.peers, Purger: n.peers, MaxWaiters: cfg.Limits.MaxWaiters, MaxWaitersPerKey: cfg.Limits.MaxWaitersPerKey,
+		MaxWaiters: cfg.Limits.MaxWaiters, MaxWaitersPerKey: cfg.Limits.MaxWaitersPerKey,
 		Log: n.log,
 	})
 	if err != nil {
 		return nil, errors.Join(err, n.peers.Close())
 	}
+	n.cluster = cluster.New(n.cache, n.peers)
 	// Other nodes' calls end before what answers them.
 	n.push("cache", func(context.Context) error { return n.cache.Close() })
 	n.push("peers", func(context.Context) error { return n.peers.Close() })
 
 	api, err := httpapi.New(httpapi.Options{
-		Node: cfg.Node.ID, Version: o.Version, Cluster: cfg.Cluster.Name,
-		Cache: n.cache, Peers: n.peers, Pools: pools,
+		Node: cfg.Node.ID, Version: o.Version, ClusterName: cfg.Cluster.Name,
+		Cluster: n.cluster, Peers: n.peers, Pools: pools,
 		Limits: cfg.Limits, Auth: cfg.Auth, MaxValueBytes: cfg.Cache.MaxValueBytes, MaxKeyBytes: cfg.Cache.MaxKeyBytes,
 		Responses: responses, Log: n.log, LinesDropped: o.LinesDropped, Draining: n.draining.Load,
 	})
@@ -268,6 +271,9 @@ func (n *Node) Reloaded(ok bool) { n.api.Reloaded(ok) }
 // Peers is the node's view of its cluster.
 func (n *Node) Peers() *peers.Peers { return n.peers }
 
+// Cluster carries out requests in the cluster, as a client of this node has them.
+func (n *Node) Cluster() *cluster.Cluster { return n.cluster }
+
 // lameDuck is how long a node that is to stop goes on serving and says that it
 // is not ready, so that whoever sends it clients can notice; a quarter of the
 // drain time-out if that is less. Meanwhile clients learn with each answer that
@@ -277,7 +283,7 @@ const lameDuck = 500 * time.Millisecond
 // Run serves until the context ends or the server fails, then stops the node
 // within the drain time-out. It returns nil when the node ended as asked.
 func (n *Node) Run(ctx context.Context) error {
-	n.peers.Start(n.cache)
+	n.peers.Start(n.cluster)
 	n.serving.Store(n.api)
 	served := make(chan error, 1)
 	go func() { served <- n.server.Serve(n.api.Listener(n.listener)) }()

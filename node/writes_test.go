@@ -143,7 +143,7 @@ func TestNodesThatEachThinkTheOtherOwnsAKey(t *testing.T) {
 		}
 	}
 	for _, n := range c.Nodes {
-		if s := n.Peers().Stats(); s.Mismatches == 0 || s.NotOwner == 0 || s.PassedOn != 0 {
+		if s := n.Cluster().Stats(); n.Peers().Stats().Mismatches == 0 || s.NotOwner == 0 || s.PassedOn != 0 {
 			t.Errorf("%s: %+v", n.ID, s)
 		}
 		if b := c.Books(n); b.Entries != 0 {

@@ -13,16 +13,13 @@ import (
 type served struct {
 	in      *incoming
 	id      uint64
-	view    uint64 // the caller's
 	began   int64
-	req     request
+	call    Inbound
 	ctx     context.Context
 	cancel  context.CancelFunc
 	partial assembly
-	reply   reply
-	ready   bool       // the reply is there, see stored.go
-	kind    cache.Kind // to settle; KindNone: nothing
-	passed  bool       // the answer is another node's
+	reply   Reply
+	ready   bool // the reply is there: Handler.Stored has made it
 }
 
 // answer answers a call, on a goroutine of its own.
@@ -34,63 +31,33 @@ func (s *served) answer() {
 	s.send()
 }
 
-// act does what the call asks for, or has it done by who should.
-func (s *served) act() {
-	p, key := s.in.p, s.req.Key
+// stored makes the reply to a call that needs no waiting, and reports whether it
+// could. The reader of the link calls it: most gets need neither a goroutine nor a
+// context.
+func (s *served) stored() (ok bool) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			s.reply, s.kind = reply{err: cache.ErrInternal}, cache.KindNone
-			p.log.Error("panic while a peer's call was served", slog.String("peer", s.in.id), slog.Any("panic", cause))
+			s.in.p.log.Error("panic while a peer's call was served", slog.String("peer", s.in.id), slog.Any("panic", cause))
+			ok = s.call.Op == OpGetMany // with what it has; a get has its turn on a goroutine
 		}
 	}()
-	if s.changes() && s.ctx.Err() != nil {
-		s.fail(s.ctx.Err())
-		return
+	if ok = s.in.p.handler.Stored(&s.call, &s.reply); ok {
+		s.fit()
 	}
-	switch s.req.Op {
-	case opPurge:
-		p.handler.DropGroup(key.Group)
-		return
-	case opPurgeTags:
-		p.handler.DropTags(key.Group, s.req.tags)
-		return
-	case opCopy:
-		if c, ok := p.handler.Copy(key); ok || c.LastLoad != nil {
-			s.reply.copy = &c
-		}
-		return
-	}
-	v := p.view.Load()
-	acting, _ := p.acting(v, key.Key, nil)
-	switch {
-	case acting == p.self && s.view == v.Number:
-		s.serve()
-	case acting == s.in.id || s.req.hop > 1 || s.view != v.Number:
-		s.reply.notOwner = true
-	default:
-		p.passedOn.Add(1)
-		r, err := p.ask(s.ctx, &s.req.Request, 2, s.in.id)
-		switch {
-		case errors.Is(err, cache.ErrActHere):
-			s.serve()
-		case err != nil:
-			s.fail(err)
-		default:
-			s.reply, s.passed = r, true
-		}
-	}
+	return ok
 }
 
-// serve has this node act.
-func (s *served) serve() {
-	answer, err := s.in.p.handler.Serve(s.ctx, &s.req.Request)
-	if s.req.Op == cache.OpGet && answer.Kind != cache.KindNone {
-		s.kind = answer.Kind
-		s.reply.counted = true
-	}
-	s.reply.answer = answer
-	if err != nil {
-		s.fail(err)
+// act has the handler answer the call.
+func (s *served) act() {
+	defer func() {
+		if cause := recover(); cause != nil {
+			s.reply = Reply{Err: cache.ErrInternal}
+			s.in.p.log.Error("panic while a peer's call was served", slog.String("peer", s.in.id), slog.Any("panic", cause))
+		}
+	}()
+	s.reply = s.in.p.handler.Answer(s.ctx, &s.call)
+	if s.reply.Err != nil {
+		s.fail(s.reply.Err)
 	}
 }
 
@@ -102,14 +69,12 @@ func (s *served) fail(err error) {
 	case s.ctx.Err() != nil && errors.Is(s.ctx.Err(), context.Canceled):
 		s.reply.cancelled = true
 		err = cache.ErrInternal.With("the caller went away")
-	case errors.Is(err, context.DeadlineExceeded):
-		err = outcome(s.ctx, s.req.Op, err)
 	}
 	if code, _, _ := errorCode(err); code == cache.ErrInternal.Code && !s.reply.cancelled {
 		s.in.p.log.Error("peer's call failed", slog.String("peer", s.in.id), slog.Any("error", err))
 	}
-	s.reply.err = err
-	s.reply.answer.Entry = nil
+	s.reply.Err = err
+	s.reply.Answer.Entry = nil
 }
 
 // send queues the final answer; written is called when it is out, or never will be.
@@ -154,19 +119,22 @@ func (s *served) bulk() []byte {
 // written keeps the books: a get is counted where it was served, and only if
 // its answer went out.
 func (s *served) written(ok bool) {
-	counted := s.req.counted(&s.reply)
+	counted := s.call.counted(&s.reply)
 	switch {
 	case ok:
 		s.in.settled.Add(counted)
-	case s.passed:
-		s.in.p.abandoned.Add(-int64(counted)) // the node that served it has counted it, and who asked will not know
+	case s.reply.PassedOn:
+		s.in.p.abandoned.Add(-int64(counted)) // the node that served it has counted it, and the caller will not know
 	}
-	if s.kind != cache.KindNone {
-		s.in.p.handler.Settle(s.kind, ok)
+	if s.reply.PassedOn {
+		return
 	}
-	for i := range s.reply.many {
-		if kind := s.reply.many[i].Kind; kind != cache.KindNone {
-			s.in.p.handler.Settle(kind, ok)
+	if s.reply.Counted {
+		s.in.p.handler.Delivered(s.reply.Answer.Kind, ok)
+	}
+	for i := range s.reply.Many {
+		if kind := s.reply.Many[i].Kind; kind != cache.KindNone {
+			s.in.p.handler.Delivered(kind, ok)
 		}
 	}
 }

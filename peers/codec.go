@@ -11,24 +11,24 @@ import (
 
 // Operations besides cache.Op's, which keep their numbers.
 const (
-	opPurge     cache.Op = 16 + iota // drop the key's group
-	opCopy                           // describe the key's copy
-	opPurgeTags                      // drop what carries a tag from the key's group
-	opGetMany                        // many gets of the key's group: see many.go
+	OpPurge     cache.Op = 16 + iota // drop the key's group
+	OpCopy                           // describe the key's copy
+	OpPurgeTags                      // drop what carries a tag from the key's group
+	OpGetMany                        // many gets of the key's group: see many.go
 )
 
 // maxDuration bounds durations in frames, so that sums of a few never overflow.
 const maxDuration = 30 * 365 * 24 * time.Hour
 
-// request is a call as it crosses a link.
-type request struct {
+// Request is a call as it crosses a link.
+type Request struct {
 	cache.Request
-	hop       uint8         // 1: from the entry node; 2: passed on, the last
+	Hop       uint8         // 1: from the entry node; 2: passed on, the last
 	remaining time.Duration // until the caller's deadline; 0: it has none
 	deadline  time.Time     // at the caller alone, likewise
 	requestID string        // of the client's request, of a get; "": none
-	tags      []string      // of opPurgeTags, at least one
-	keys      []string      // of opGetMany, at least one
+	Tags      []string      // of opPurgeTags, at least one
+	Keys      []string      // of opGetMany, at least one
 
 	// into is where the entry of the answer goes, for which room bytes are
 	// charged already; nil: nothing is. It does not cross the link.
@@ -49,7 +49,7 @@ const maxRequestID = 128
 
 // appendRequest appends the body of a call. A value of more than chunkLen
 // follows in chunks.
-func appendRequest(b []byte, r *request) []byte {
+func appendRequest(b []byte, r *Request) []byte {
 	flags := byte(0)
 	if r.OnlyIfCached {
 		flags |= flagOnlyIfCached
@@ -60,7 +60,7 @@ func appendRequest(b []byte, r *request) []byte {
 	if r.Op == cache.OpGet && r.requestID != "" && len(r.requestID) <= maxRequestID {
 		flags |= flagRequestID
 	}
-	b = append(b, byte(r.Op), r.hop, flags)
+	b = append(b, byte(r.Op), r.Hop, flags)
 	b = appendDuration(b, r.remaining)
 	b = appendString(b, r.Key.Group)
 	b = appendString(b, r.Key.Key)
@@ -77,10 +77,10 @@ func appendRequest(b []byte, r *request) []byte {
 			b = appendString(b, r.requestID)
 		}
 		return b
-	case opPurgeTags:
-		return appendStrings(b, r.tags)
-	case opGetMany:
-		return appendStrings(b, r.keys)
+	case OpPurgeTags:
+		return appendStrings(b, r.Tags)
+	case OpGetMany:
+		return appendStrings(b, r.Keys)
 	case cache.OpPut:
 	default:
 		return b
@@ -95,9 +95,9 @@ func appendRequest(b []byte, r *request) []byte {
 
 // parseRequest reads the body of a call. total is the length of the value; if
 // it is more than chunkLen, the value follows in chunks.
-func parseRequest(b []byte, maxValue int) (r request, total int, err error) {
+func parseRequest(b []byte, maxValue int) (r Request, total int, err error) {
 	d := decoder{b: b}
-	r.Op, r.hop = cache.Op(d.byte()), d.byte()
+	r.Op, r.Hop = cache.Op(d.byte()), d.byte()
 	flags := d.byte()
 	r.OnlyIfCached = flags&flagOnlyIfCached != 0
 	r.remaining = d.duration()
@@ -110,13 +110,13 @@ func parseRequest(b []byte, maxValue int) (r request, total int, err error) {
 				d.fail("a request id that is too long")
 			}
 		}
-	case opPurge, opCopy:
-	case opPurgeTags:
-		if r.tags = d.strings(); len(r.tags) == 0 {
+	case OpPurge, OpCopy:
+	case OpPurgeTags:
+		if r.Tags = d.strings(); len(r.Tags) == 0 {
 			d.fail("a purge by tag without a tag")
 		}
-	case opGetMany:
-		if r.keys = d.keys(); len(r.keys) == 0 {
+	case OpGetMany:
+		if r.Keys = d.keys(); len(r.Keys) == 0 {
 			d.fail("many gets without a key")
 		}
 	case cache.OpDelete:
@@ -137,23 +137,27 @@ func parseRequest(b []byte, maxValue int) (r request, total int, err error) {
 		d.fail("unknown operation")
 	}
 	if flags&^(flagOnlyIfCached|flagConditional|flagRequestID) != 0 || flags&flagConditional != 0 && r.Op != cache.OpDelete ||
-		flags&flagRequestID != 0 && r.Op != cache.OpGet || r.hop < 1 || r.hop > 2 {
+		flags&flagRequestID != 0 && r.Op != cache.OpGet || r.Hop < 1 || r.Hop > 2 {
 		d.fail("unknown flag or hop")
 	}
 	return r, total, d.end()
 }
 
-// reply is a final answer as it crosses a link.
-type reply struct {
-	answer cache.Answer   // of a get or a write
-	many   []cache.Answer // of opGetMany: see many.go
-	err    error          // in its place
-	copy   *cache.Copy    // of opCopy; nil: none
+// Reply is a final answer as it crosses a link.
+type Reply struct {
+	Answer cache.Answer   // of a get or a write
+	Many   []cache.Answer // of opGetMany: see many.go
+	Err    error          // in its place
+	Copy   *cache.Copy    // of opCopy; nil: none
 
-	counted   bool // it is in the books of the node that answered
+	Counted   bool // it is in the books of the node that answered
 	cancelled bool // given up because the caller did
-	notOwner  bool // the node asked is not the one to act
-	shared    bool // it was another get's, and taken for this one's: never on a link
+	NotOwner  bool // the node asked is not the one to act
+
+	// Shared and PassedOn do not cross the link. Shared: the answer was another
+	// get's, and was taken for this one's. PassedOn: another node has answered, and
+	// has it in its books.
+	Shared, PassedOn bool
 }
 
 const (
@@ -172,88 +176,88 @@ const (
 	flagsEnd
 )
 
-func (r *reply) flags() uint64 {
+func (r *Reply) flags() uint64 {
 	var flags uint64
 	set := func(on bool, flag uint64) {
 		if on {
 			flags |= flag
 		}
 	}
-	set(r.counted, flagCounted)
+	set(r.Counted, flagCounted)
 	set(r.cancelled, flagCancelled)
-	set(r.notOwner, flagNotOwner)
-	set(r.err != nil, flagError)
-	set(r.err == nil && r.answer.Entry != nil, flagEntry)
-	set(r.answer.Stored, flagStored)
-	set(r.answer.Created, flagCreated)
-	set(r.answer.StaleError, flagStaleError)
-	set(r.answer.StandIn, flagStandIn)
-	set(r.copy != nil, flagCopy)
-	set(r.copy != nil && r.copy.LastLoad != nil, flagLastLoad)
-	set(r.many != nil, flagMany)
+	set(r.NotOwner, flagNotOwner)
+	set(r.Err != nil, flagError)
+	set(r.Err == nil && r.Answer.Entry != nil, flagEntry)
+	set(r.Answer.Stored, flagStored)
+	set(r.Answer.Created, flagCreated)
+	set(r.Answer.StaleError, flagStaleError)
+	set(r.Answer.StandIn, flagStandIn)
+	set(r.Copy != nil, flagCopy)
+	set(r.Copy != nil && r.Copy.LastLoad != nil, flagLastLoad)
+	set(r.Many != nil, flagMany)
 	return flags
 }
 
 // value is the value that the reply carries, or nil.
-func (r *reply) value() []byte {
-	if r.err != nil || r.answer.Entry == nil {
+func (r *Reply) value() []byte {
+	if r.Err != nil || r.Answer.Entry == nil {
 		return nil
 	}
-	return r.answer.Entry.Value
+	return r.Answer.Entry.Value
 }
 
-func appendReply(b []byte, r *reply, now time.Time) []byte {
+func appendReply(b []byte, r *Reply, now time.Time) []byte {
 	b = binary.AppendUvarint(b, r.flags())
-	b = append(b, byte(r.answer.Kind), byte(r.answer.OwnerKind))
-	b = appendString(b, r.answer.Node)
-	b = binary.AppendUvarint(b, uint64(max(0, r.answer.Status)))
-	if r.err != nil {
-		code, detail, retryAfter := errorCode(r.err)
+	b = append(b, byte(r.Answer.Kind), byte(r.Answer.OwnerKind))
+	b = appendString(b, r.Answer.Node)
+	b = binary.AppendUvarint(b, uint64(max(0, r.Answer.Status)))
+	if r.Err != nil {
+		code, detail, retryAfter := errorCode(r.Err)
 		b = appendString(b, string(code))
 		b = appendString(b, detail)
 		b = appendDuration(b, retryAfter)
-	} else if r.answer.Entry != nil {
-		b = appendEntry(b, r.answer.Entry, now)
+	} else if r.Answer.Entry != nil {
+		b = appendEntry(b, r.Answer.Entry, now)
 	}
-	if r.copy != nil {
-		b = appendCopy(b, r.copy, now)
+	if r.Copy != nil {
+		b = appendCopy(b, r.Copy, now)
 	}
-	if r.many != nil {
-		b = appendMany(b, r.many, now)
+	if r.Many != nil {
+		b = appendMany(b, r.Many, now)
 	}
 	return b
 }
 
 // parseReply reads the body of an answer. If total is more than chunkLen, the
 // entry's value follows in chunks.
-func parseReply(b []byte, maxValue int, now time.Time) (r reply, total int, err error) {
+func parseReply(b []byte, maxValue int, now time.Time) (r Reply, total int, err error) {
 	d := decoder{b: b}
 	flags := d.uvarint()
 	if flags >= flagsEnd || flags&(flagError|flagEntry) == flagError|flagEntry ||
 		flags&(flagEntry|flagCopy) == flagEntry|flagCopy || flags&flagMany != 0 && flags&(flagError|flagEntry|flagCopy) != 0 || flags&(flagCopy|flagLastLoad) == flagLastLoad {
 		d.fail("unknown flags")
 	}
-	r.counted = flags&flagCounted != 0
+	r.Counted = flags&flagCounted != 0
 	r.cancelled = flags&flagCancelled != 0
-	r.notOwner = flags&flagNotOwner != 0
-	r.answer.Stored = flags&flagStored != 0
-	r.answer.Created = flags&flagCreated != 0
-	r.answer.StaleError = flags&flagStaleError != 0
-	r.answer.StandIn = flags&flagStandIn != 0
-	r.answer.Kind = d.kind()
-	r.answer.OwnerKind = d.kind()
-	r.answer.Node = d.string()
-	r.answer.Status = d.length(999)
+	r.NotOwner = flags&flagNotOwner != 0
+	r.Answer.Stored = flags&flagStored != 0
+	r.Answer.Created = flags&flagCreated != 0
+	r.Answer.StaleError = flags&flagStaleError != 0
+	r.Answer.StandIn = flags&flagStandIn != 0
+	r.Answer.Kind = d.kind()
+	r.Answer.OwnerKind = d.kind()
+	r.Answer.Node = d.string()
+	r.Answer.Status = d.length(999)
 	if flags&flagError != 0 {
-		r.err = errorOf(cache.Code(d.string()), d.string(), d.duration())
+		r.Err = errorOf(cache.Code(d.string()), d.string(), d.duration())
 	} else if flags&flagEntry != 0 {
-		r.answer.Entry, total = d.entry(maxValue, now)
+		r.Answer.Entry, total = d.entry(maxValue, now)
 	}
 	if flags&flagCopy != 0 {
-		r.copy = d.copy(flags&flagLastLoad != 0, now)
+		r.Copy = d.copy(flags&flagLastLoad != 0, now)
 	}
 	if flags&flagMany != 0 {
-		r.many = d.many(maxValue, now)
+		r.Many = d.many(maxValue, now)
 	}
 	return r, total, d.end()
 }
@@ -266,15 +270,10 @@ func (d *decoder) kind() cache.Kind {
 	return k
 }
 
-// codes are the errors that may cross a link; what else comes is "internal".
+// codes are the errors that may cross a link. Any other error becomes "internal".
 var codes = func() map[cache.Code]*cache.Error {
 	m := map[cache.Code]*cache.Error{}
-	for _, e := range []*cache.Error{
-		cache.ErrBadKey, cache.ErrKeyTooLong, cache.ErrBadTTL, cache.ErrUnknownGroup,
-		cache.ErrPreconditionFailed, cache.ErrValueTooLarge, cache.ErrNotCached, cache.ErrOriginFailed,
-		cache.ErrOriginBadAnswer, cache.ErrOriginTimeout, cache.ErrNoEligibleEndpoint, cache.ErrOverloaded,
-		cache.ErrDraining, cache.ErrWriteUnconfirmed, cache.ErrInternal,
-	} {
+	for _, e := range cache.Errors {
 		m[e.Code] = e
 	}
 	return m

@@ -3,7 +3,7 @@ package peers
 import (
 	"slices"
 
-	"kring/cache"
+	"kring/internal/sockets"
 )
 
 // held is a call that changes something and has not begun.
@@ -18,14 +18,9 @@ type held struct {
 	due int64 // what incoming.taken must come to; 0: not known yet
 }
 
-// changes says whether the call changes what is stored.
-func (s *served) changes() bool {
-	return s.req.Op != cache.OpGet && s.req.Op != opGetMany && s.req.Op != opCopy
-}
-
 // start has a call that was read answered, now or when it is due.
 func (in *incoming) start(s *served) {
-	if s.changes() {
+	if s.call.Changes() {
 		in.held = append(in.held, held{s: s})
 		return
 	}
@@ -41,8 +36,8 @@ func (in *incoming) release() {
 	}
 	buffered := in.reader.buffered()
 	if buffered < headerLen || in.held[len(in.held)-1].due == 0 {
-		waiting, ended := unread(in.w.conn)
-		if ended {
+		waiting, err := sockets.Unread(in.w.conn)
+		if err != nil {
 			return
 		}
 		due := in.taken + int64(buffered+waiting)

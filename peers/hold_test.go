@@ -53,9 +53,9 @@ func owned(p *Peers, id string) string {
 
 // callFrame is a call as it lies in a socket.
 func callFrame(id uint64, op cache.Op, key, value string) []byte {
-	req := request{Request: cache.Request{Op: op, Key: cache.Key{Group: "g", Key: key}, Value: []byte(value), ID: id}, hop: 1}
-	if op == opPurgeTags {
-		req.tags = []string{"t"}
+	req := Request{Request: cache.Request{Op: op, Key: cache.Key{Group: "g", Key: key}, Value: []byte(value), ID: id}, Hop: 1}
+	if op == OpPurgeTags {
+		req.Tags = []string{"t"}
 	}
 	return frameOf(frameCall, id, appendRequest(nil, &req))
 }
@@ -81,7 +81,7 @@ func TestAWriteBeginsWhenAllThatCameWithItWasRead(t *testing.T) {
 		"the link's end":         {nil, true, 0},
 		"the end, far behind":    {far, true, 0},
 	} {
-		for op, of := range map[cache.Op]string{cache.OpPut: "put", cache.OpDelete: "delete", opPurge: "purge", opPurgeTags: "purge by tag"} {
+		for op, of := range map[cache.Op]string{cache.OpPut: "put", cache.OpDelete: "delete", OpPurge: "purge", OpPurgeTags: "purge by tag"} {
 			t.Run(of+" and "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					n := memnet.New()

@@ -104,10 +104,10 @@ func serve(t *testing.T, n *memnet.Network, host string, h http.Handler) {
 }
 
 func TestAMemberThatBreaksTheProtocolLosesItsLink(t *testing.T) {
-	put := request{Request: cache.Request{Op: cache.OpPut, Value: make([]byte, 1<<19)}, hop: 1}
+	put := Request{Request: cache.Request{Op: cache.OpPut, Value: make([]byte, 1<<19)}, Hop: 1}
 	tooBig := put
 	tooBig.Value = make([]byte, 2<<20)
-	call := frameOf(frameCall, 1, appendRequest(nil, &request{Request: cache.Request{Op: cache.OpGet}, hop: 1}))
+	call := frameOf(frameCall, 1, appendRequest(nil, &Request{Request: cache.Request{Op: cache.OpGet}, Hop: 1}))
 	for name, sent := range map[string][]byte{
 		"unknown type":          frameOf(77, 1, nil),
 		"length beyond the cap": endFrame(appendHeader(nil, frameCall, 1, 1, 0), 0, 1<<30),
@@ -115,13 +115,13 @@ func TestAMemberThatBreaksTheProtocolLosesItsLink(t *testing.T) {
 		"an answer unasked":     frameOf(frameAnswer, 1, make([]byte, 5)),
 		"value above the limit": frameOf(frameCall, 1, appendRequest(nil, &tooBig)),
 		"the same id twice":     append(append([]byte(nil), call...), call...),
-		"a chunk too many": append(append(frameOf(frameCall, 1, appendRequest(nil, &request{Request: cache.Request{Op: cache.OpPut, Value: make([]byte, chunkLen+1)}, hop: 1})),
+		"a chunk too many": append(append(frameOf(frameCall, 1, appendRequest(nil, &Request{Request: cache.Request{Op: cache.OpPut, Value: make([]byte, chunkLen+1)}, Hop: 1})),
 			frameOf(frameChunk, 1, make([]byte, chunkLen))...), frameOf(frameChunk, 1, []byte{1, 2})...),
 		"a chunk of nothing":       frameOf(frameChunk, 1, []byte{1}),
 		"a chunk of a small put":   append(callFrame(1, cache.OpPut, "k", "v"), frameOf(frameChunk, 1, []byte{1})...),
-		"many gets of none":        frameOf(frameCall, 1, appendRequest(nil, &request{Request: cache.Request{Op: opGetMany}, hop: 1})),
-		"many gets of too many":    frameOf(frameCall, 1, appendRequest(nil, &request{Request: cache.Request{Op: opGetMany}, hop: 1, keys: make([]string, maxMany+1)})),
-		"many gets, fewer than so": frameOf(frameCall, 1, []byte{byte(opGetMany), 1, 0, 0, 0, 0, 3, 1, 'k'}),
+		"many gets of none":        frameOf(frameCall, 1, appendRequest(nil, &Request{Request: cache.Request{Op: OpGetMany}, Hop: 1})),
+		"many gets of too many":    frameOf(frameCall, 1, appendRequest(nil, &Request{Request: cache.Request{Op: OpGetMany}, Hop: 1, Keys: make([]string, maxMany+1)})),
+		"many gets, fewer than so": frameOf(frameCall, 1, []byte{byte(OpGetMany), 1, 0, 0, 0, 0, 3, 1, 'k'}),
 		"hop three":                frameOf(frameCall, 1, []byte{byte(cache.OpGet), 3, 0, 0, 0, 0}),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -236,14 +236,14 @@ func byHand(t *testing.T, n *memnet.Network, host string, p *Peers, answer func(
 }
 
 func TestAnOwnerThatAnswersNonsenseIsNotWaitedFor(t *testing.T) {
-	entry := reply{answer: cache.Answer{Entry: &cache.Entry{Value: make([]byte, chunkLen+10)}}}
+	entry := Reply{Answer: cache.Answer{Entry: &cache.Entry{Value: make([]byte, chunkLen+10)}}}
 	big := frameOf(frameAnswer, 1, appendReply(nil, &entry, time.Now()))
 	for name, sent := range map[string][]byte{
 		"an answer to nothing":  frameOf(frameAnswer, 99, make([]byte, 5)),
 		"a chunk of nothing":    frameOf(frameChunk, 1, []byte{1}),
 		"a body that is short":  frameOf(frameAnswer, 1, []byte{flagEntry, 0}),
 		"a call":                frameOf(frameCall, 1, []byte{1}),
-		"answers to many gets":  frameOf(frameAnswer, 1, appendReply(nil, &reply{many: make([]cache.Answer, 1)}, time.Now())),
+		"answers to many gets":  frameOf(frameAnswer, 1, appendReply(nil, &Reply{Many: make([]cache.Answer, 1)}, time.Now())),
 		"an answer twice":       append(append([]byte(nil), big...), big...),
 		"a pong that is broken": frameOf(framePong, 0, make([]byte, 15)),
 		"loading of nothing":    frameOf(frameLoading, 99, nil),
@@ -338,7 +338,7 @@ func TestCallsThatWaitAreBounded(t *testing.T) {
 	}
 	calls := make([]*served, 3)
 	for i := range calls {
-		calls[i] = &served{in: in, id: uint64(maxWaits + i), req: request{Request: cache.Request{Op: cache.OpGet}}}
+		calls[i] = &served{in: in, id: uint64(maxWaits + i), req: Request{Request: cache.Request{Op: cache.OpGet}}}
 		if err := in.begin(calls[i]); err != nil {
 			t.Fatal(err)
 		}
@@ -371,7 +371,7 @@ func TestACallGivesItsSlotBackOnce(t *testing.T) {
 	for _, told := range []int{0, 1, 2} {
 		l := &link{pe: p.others["n1"], w: newWriter(near, p.stamp), slots: make(chan struct{}, 2), calls: map[uint64]*call{}, freesSlots: true}
 		l.slots <- struct{}{} // another call's
-		c := &call{l: l, req: &request{Request: cache.Request{Op: cache.OpGet}}, done: make(chan struct{})}
+		c := &call{l: l, req: &Request{Request: cache.Request{Op: cache.OpGet}}, done: make(chan struct{})}
 		l.slots <- struct{}{}
 		if err := l.register(c); err != nil {
 			t.Fatal(err)
@@ -411,7 +411,7 @@ func TestRefusedPutsAreForgotten(t *testing.T) {
 		id := uint64(0)
 		put := func(size int) []byte {
 			id++
-			return frameOf(frameCall, id, appendRequest(nil, &request{Request: cache.Request{Op: cache.OpPut, Value: make([]byte, size)}, hop: 1}))
+			return frameOf(frameCall, id, appendRequest(nil, &Request{Request: cache.Request{Op: cache.OpPut, Value: make([]byte, size)}, Hop: 1}))
 		}
 		send := func(frames []byte) {
 			t.Helper()

@@ -54,8 +54,8 @@ func FuzzIncoming(f *testing.F) {
 	step := func(typ frameType, id byte, body []byte) []byte {
 		return append([]byte{byte(typ), id, byte(len(body))}, body...)
 	}
-	call := func(id byte, r request) []byte { return step(frameCall, id, appendRequest(nil, &r)) }
-	get := request{Request: cache.Request{Op: cache.OpGet, Key: cache.Key{Group: "g", Key: "abc"}}, hop: 1}
+	call := func(id byte, r Request) []byte { return step(frameCall, id, appendRequest(nil, &r)) }
+	get := Request{Request: cache.Request{Op: cache.OpGet, Key: cache.Key{Group: "g", Key: "abc"}}, Hop: 1}
 	waits, big := get, get
 	waits.Key.Key = "a"
 	big.Op, big.Value = cache.OpPut, make([]byte, chunkLen+100)

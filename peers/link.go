@@ -56,10 +56,10 @@ type link struct {
 type call struct {
 	l       *link
 	id      uint64
-	req     *request
+	req     *Request
 	done    chan struct{} // closed when reply or err is there
-	reply   reply
-	taken   *reply // another call's, in place of reply: see sharing
+	reply   Reply
+	taken   *Reply // another call's, in place of reply: see sharing
 	err     error
 	partial assembly
 	charged bool // the answer's value has its room; see Room
@@ -89,16 +89,16 @@ func (c *call) bulk() []byte {
 
 // call makes one call and waits for its final answer. Without one it returns
 // errSilent, or an error that is errLinkClosed, or ctx's.
-func (l *link) call(ctx context.Context, req *request) (reply, error) {
+func (l *link) call(ctx context.Context, req *Request) (Reply, error) {
 	c, err := l.begin(ctx, req)
 	if err != nil {
-		return reply{}, err
+		return Reply{}, err
 	}
 	return l.wait(ctx, c)
 }
 
 // begin sends a call, which wait must follow.
-func (l *link) begin(ctx context.Context, req *request) (*call, error) {
+func (l *link) begin(ctx context.Context, req *Request) (*call, error) {
 	if len(req.Value) > l.maxValue {
 		return nil, cache.ErrValueTooLarge
 	}
@@ -129,17 +129,17 @@ func (l *link) begin(ctx context.Context, req *request) (*call, error) {
 }
 
 // wait waits for a call's final answer.
-func (l *link) wait(ctx context.Context, c *call) (reply, error) {
+func (l *link) wait(ctx context.Context, c *call) (Reply, error) {
 	select {
 	case <-c.done:
 	case <-ctx.Done():
 		if l.leave(c, ctx.Err()) {
-			return reply{}, ctx.Err()
+			return Reply{}, ctx.Err()
 		}
 	}
 	if c.err != nil {
 		l.w.order(frameCancel, c.id) // behind the call, and before it is made elsewhere
-		return reply{}, c.err        // the reader may be writing to c.reply
+		return Reply{}, c.err        // the reader may be writing to c.reply
 	}
 	if c.taken != nil {
 		return *c.taken, nil
@@ -223,7 +223,7 @@ func (l *link) leaveLocked(c *call, err error) {
 	c.left, c.err = true, err
 	l.waiting--
 	if c.shared != nil {
-		l.pe.p.sharing.end(c.shared, reply{}, err)
+		l.pe.p.sharing.end(c.shared, Reply{}, err)
 	}
 	close(c.done)
 }

@@ -108,8 +108,8 @@ func (l *link) loading(id uint64, b []byte) error {
 	switch {
 	case c.left:
 	case err != nil:
-		l.leaveLocked(c, &refusedHere{err})
-	case c.req.hop == 1:
+		l.leaveLocked(c, &RefusedHere{Err: err})
+	case c.req.Hop == 1:
 		if handedOver = l.pe.p.sharing.join(c, load, starter); handedOver {
 			c.left = true
 			l.waiting--
@@ -122,27 +122,16 @@ func (l *link) loading(id uint64, b []byte) error {
 	return nil
 }
 
-// refusedHere is the error of a get that this node does not let wait.
-type refusedHere struct{ err error }
+// RefusedHere is the error of a get that this node does not let wait: its Waiting
+// has returned Err.
+type RefusedHere struct{ Err error }
 
-func (r *refusedHere) Error() string { return r.err.Error() }
-func (r *refusedHere) Unwrap() error { return r.err }
+func (r *RefusedHere) Error() string { return r.Err.Error() }
+func (r *RefusedHere) Unwrap() error { return r.Err }
 
-// asRefusedHere is the refusal in err, or nil.
-func asRefusedHere(err error) *refusedHere {
-	if err == nil {
-		return nil
-	}
-	var r *refusedHere
-	if errors.As(err, &r) {
-		return r
-	}
-	return nil
-}
-
-// errAskAgain is for a get that shared a call which came to nothing that the
-// get could be answered with.
-var errAskAgain = errors.New("the call that was shared has ended early")
+// ErrAskAgain is the error of a get that shared another get's call. The call has
+// ended, and its outcome is not for this get: the get needs a call of its own.
+var ErrAskAgain = errors.New("the call that was shared has ended early")
 
 // othersError is nil if those who share the call may take its answer. They may
 // not if it is about the call alone: that its own deadline has passed (theirs
@@ -152,8 +141,8 @@ func (c *call) othersError(now time.Time) error {
 	switch {
 	case c.reply.cancelled:
 		return errLinkClosed // the node asked is stopping
-	case c.reply.notOwner, late && errors.Is(c.reply.err, cache.ErrOriginTimeout):
-		return errAskAgain
+	case c.reply.NotOwner, late && errors.Is(c.reply.Err, cache.ErrOriginTimeout):
+		return ErrAskAgain
 	}
 	return nil
 }

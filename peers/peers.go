@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"kring/cache"
+	"kring/internal/throttle"
 	"kring/membership"
 )
 
@@ -19,32 +19,6 @@ const LinkPath = "/v1/peer-link"
 
 // maxName bounds names in handshakes, in bytes.
 const maxName = membership.MaxName
-
-// Server answers other nodes' calls. *cache.Cache is one.
-type Server interface {
-	// Serve acts for a request here, whoever owns its key.
-	Serve(ctx context.Context, req *cache.Request) (cache.Answer, error)
-	// ServeStored does so for a get that needs no waiting, if what is stored fits
-	// (nil: anything does); false: nothing is in the books.
-	ServeStored(key cache.Key, onlyIfCached bool, fits func(*cache.Entry) bool) (cache.Answer, bool)
-	// Settle says that the answer of a get reached the link, or was lost.
-	Settle(kind cache.Kind, delivered bool)
-}
-
-// Keeper holds copies. *cache.Cache is one.
-type Keeper interface {
-	DropGroup(group string)
-	DropTags(group string, tags []string)
-	// Copy describes the copy of a key. False: there is none, and of what is
-	// returned only the LastLoad counts, if there is one.
-	Copy(key cache.Key) (cache.Copy, bool)
-}
-
-// Handler is what a node's links lead to.
-type Handler interface {
-	Server
-	Keeper
-}
 
 // Options are what New needs.
 type Options struct {
@@ -80,7 +54,7 @@ type Peers struct {
 	sharing     sharing
 
 	view      atomic.Pointer[membership.View]
-	standings atomic.Pointer[standings] // written under mu
+	standings atomic.Pointer[Standings] // written under mu
 	notReady  atomic.Pointer[string]
 	handler   Handler // set by Start, before anything runs
 	started   int64   // clock of Start
@@ -88,10 +62,11 @@ type Peers struct {
 
 	ticked, doubtless atomic.Int64 // clock of the monitor's last round, and selfDoubt.doubtless
 
-	abandoned                                        atomic.Int64
-	notOwner, passedOn, mismatches, refusals, doubts atomic.Uint64
-	brokenFrames                                     atomic.Uint64
+	abandoned                    atomic.Int64
+	mismatches, refusals, doubts atomic.Uint64
+	brokenFrames                 atomic.Uint64
 
+	notices *throttle.Lines[notice]
 	running sync.WaitGroup // all goroutines; added to under mu, while ctx lives
 
 	// mu guards all below, and the circuits.
@@ -103,7 +78,6 @@ type Peers struct {
 	pending  int           // connections before their handshake
 	incoming []*incoming
 	ended    map[string]endedLinks // by member, about incoming links that have ended
-	noticed  map[notice]*noticed   // what has been logged
 }
 
 // endedLinks is how many answers were counted here and sent on links, now
@@ -133,7 +107,7 @@ func New(o Options) (*Peers, error) {
 		cluster: o.Config.Name, secret: o.Config.Secret, ring: o.Config.RingParameters(),
 		maxValue: 8 << 20, room: o.Room, speaks: protocol, start: time.Now(), others: map[string]*peer{},
 		sharing: sharing{loads: map[uint64]*shared{}},
-		changed: make(chan struct{}), ended: map[string]endedLinks{}, noticed: map[notice]*noticed{},
+		changed: make(chan struct{}), ended: map[string]endedLinks{}, notices: throttle.New[notice](0),
 	}
 	if o.MaxFrameValue > 0 {
 		p.maxValue = int(min(o.MaxFrameValue, 1<<30))
@@ -186,6 +160,18 @@ func (p *Peers) Close() error {
 	return nil
 }
 
+// Self is this node's id.
+func (p *Peers) Self() string { return p.self }
+
+// Others are the ids of the other members, in order.
+func (p *Peers) Others() []string {
+	ids := make([]string, len(p.ordered))
+	for i, pe := range p.ordered {
+		ids[i] = pe.id
+	}
+	return ids
+}
+
 // View is the current view.
 func (p *Peers) View() *membership.View { return p.view.Load() }
 
@@ -220,7 +206,7 @@ func (p *Peers) hears() []string {
 	var ids []string
 	s := p.standings.Load()
 	for _, pe := range p.ordered {
-		if pe.link.Load() != nil && s.canCall(pe.id) {
+		if pe.link.Load() != nil && s.CanCall(pe.id) {
 			ids = append(ids, pe.id)
 		}
 	}

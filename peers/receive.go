@@ -68,7 +68,7 @@ func (l *link) answered(id uint64, b []byte) error {
 	if err != nil {
 		return err
 	}
-	if len(r.many) > 0 && len(r.many) != len(c.req.keys) {
+	if len(r.Many) > 0 && len(r.Many) != len(c.req.Keys) {
 		return errBadFrame
 	}
 	c.reply = r
@@ -97,7 +97,7 @@ func (l *link) chunk(h header) error {
 		return err
 	}
 	if c.partial.missing() == 0 {
-		c.reply.answer.Entry.Value = c.partial.value
+		c.reply.Answer.Entry.Value = c.partial.value
 		l.final(c)
 	}
 	return nil

@@ -37,10 +37,10 @@ func (e *noRoomError) Error() string { return fmt.Sprintf("no room for a value o
 // it the caller gets a noRoomError at once, and the value is thrown away as it
 // comes: the link's reader waits for nobody.
 func (l *link) charge(c *call, total int) {
-	e := c.reply.answer.Entry
+	e := c.reply.Answer.Entry
 	if into := c.req.into; into != nil && c.req.room >= total {
 		*into = *e
-		c.reply.answer.Entry, c.charged = into, true
+		c.reply.Answer.Entry, c.charged = into, true
 		return
 	}
 	if l.pe.p.room.Take(e, total) {
@@ -58,15 +58,15 @@ func (l *link) charge(c *call, total int) {
 func (l *link) abandonValue(c *call) {
 	if c.charged {
 		c.charged = false
-		if c.req.into == nil || c.reply.answer.Entry != c.req.into { // its caller gives that back
-			l.pe.p.room.Give(c.reply.answer.Entry)
+		if c.req.into == nil || c.reply.Answer.Entry != c.req.into { // its caller gives that back
+			l.pe.p.room.Give(c.reply.Answer.Entry)
 		}
 	}
 }
 
 // callWithRoom makes a call. If there is no room for its answer it waits for
 // some, and calls again: the node that was asked has the value at hand.
-func (l *link) callWithRoom(ctx context.Context, req *request) (reply, error) {
+func (l *link) callWithRoom(ctx context.Context, req *Request) (Reply, error) {
 	room := l.pe.p.room
 	r, err := l.call(ctx, req)
 	full, is := err.(*noRoomError) //nolint:errorlint // made by charge, and never wrapped
@@ -76,11 +76,11 @@ func (l *link) callWithRoom(ctx context.Context, req *request) (reply, error) {
 	again := *req
 	again.into, again.room = new(cache.Entry), full.bytes
 	if err := room.Wait(ctx, again.into, again.room); err != nil {
-		return reply{}, err
+		return Reply{}, err
 	}
 	l.pe.calls.Add(1)
 	r, err = l.call(ctx, &again)
-	if err != nil || r.answer.Entry != again.into {
+	if err != nil || r.Answer.Entry != again.into {
 		room.Give(again.into)
 	}
 	if _, is := err.(*noRoomError); is { //nolint:errorlint // as above
@@ -93,7 +93,7 @@ func (l *link) callWithRoom(ctx context.Context, req *request) (reply, error) {
 // caller has passed it on.
 func (l *link) keepCharged(ctx context.Context, c *call) {
 	if c.charged {
-		e := c.reply.answer.Entry
+		e := c.reply.Answer.Entry
 		context.AfterFunc(ctx, func() { l.pe.p.room.Give(e) })
 	}
 }

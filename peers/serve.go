@@ -125,7 +125,7 @@ func (in *incoming) called(h header, b []byte) error {
 	if err != nil {
 		return err
 	}
-	s := &served{in: in, id: h.id, view: h.view, req: req}
+	s := &served{in: in, id: h.id, call: Inbound{From: in.id, View: h.view, Request: req, maxValue: in.maxValue, frame: maxMeta}}
 	if s.stored() {
 		if in.w.trySend(s) {
 			return nil
@@ -147,7 +147,7 @@ func (in *incoming) called(h header, b []byte) error {
 			s.cancel()
 			return errBadFrame // nobody begins so many values before the end of one
 		}
-		s.reply.err = cache.ErrOverloaded.With("too many big values at once")
+		s.reply.Err = cache.ErrOverloaded.With("too many big values at once")
 		in.workers.Go(func() {
 			defer s.cancel()
 			s.send()
@@ -163,15 +163,15 @@ func (in *incoming) called(h header, b []byte) error {
 // begin registers a call, with its deadline.
 func (in *incoming) begin(s *served) error {
 	ctx := in.ctx
-	if s.req.requestID != "" {
-		ctx = context.WithValue(ctx, cache.RequestIDKey{}, s.req.requestID)
+	if s.call.requestID != "" {
+		ctx = context.WithValue(ctx, cache.RequestIDKey{}, s.call.requestID)
 	}
-	if s.req.remaining > 0 {
-		s.ctx, s.cancel = context.WithTimeout(ctx, s.req.remaining)
+	if s.call.remaining > 0 {
+		s.ctx, s.cancel = context.WithTimeout(ctx, s.call.remaining)
 	} else {
 		s.ctx, s.cancel = context.WithCancel(ctx)
 	}
-	s.req.Waiting = s
+	s.call.Waiting = s
 	s.began = in.p.clock()
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -204,7 +204,7 @@ func (in *incoming) chunk(h header) error {
 	if s.partial.missing() == 0 {
 		delete(in.partial, s.id)
 		in.partialBytes -= s.partial.total
-		s.req.Value, s.partial.value = s.partial.value, nil
+		s.call.Value, s.partial.value = s.partial.value, nil
 		in.start(s)
 	}
 	return nil

@@ -69,11 +69,11 @@ func (s *sharing) forgetLocked(sh *shared) {
 }
 
 // end gives a call's answer, or the error in its place, to those who share it.
-func (s *sharing) end(sh *shared, r reply, err error) {
+func (s *sharing) end(sh *shared, r Reply, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forgetLocked(sh)
-	r.shared = true
+	r.Shared = true
 	for c := range sh.others {
 		c.taken, c.err = &r, err
 		close(c.done)

@@ -24,10 +24,10 @@ func (c *call) took() string {
 	if c.err != nil {
 		return c.err.Error()
 	}
-	return c.taken.answer.Node
+	return c.taken.Answer.Node
 }
 
-func answered(by string) reply { return reply{answer: cache.Answer{Node: by}} }
+func answered(by string) Reply { return Reply{Answer: cache.Answer{Node: by}} }
 
 func TestSharing(t *testing.T) {
 	const seven, eight = 7, 8
@@ -54,7 +54,7 @@ func TestSharing(t *testing.T) {
 		"an error is shared likewise": {func(w *world) {
 			w.s.join(w.a, seven, false)
 			w.s.join(w.b, seven, false)
-			w.s.end(w.a.shared, reply{}, errors.New("failed"))
+			w.s.end(w.a.shared, Reply{}, errors.New("failed"))
 		}, "", "failed", ""},
 		"who comes when it is over makes a call of its own": {func(w *world) {
 			w.s.join(w.a, seven, false)
@@ -112,7 +112,7 @@ func TestSharing(t *testing.T) {
 			}
 			for _, c := range []*call{w.a, w.b, w.c} {
 				if c.shared != nil && c.shared.call == c {
-					w.s.end(c.shared, reply{}, nil)
+					w.s.end(c.shared, Reply{}, nil)
 				}
 			}
 			if len(w.s.loads) != 0 {
@@ -166,7 +166,7 @@ func TestALinkKnowsHowManyCallsAreWaitedFor(t *testing.T) {
 	}
 	begin := func() *call {
 		l.slots <- struct{}{}
-		c := &call{l: l, req: &request{Request: cache.Request{Op: cache.OpGet}, hop: 1}, done: make(chan struct{})}
+		c := &call{l: l, req: &Request{Request: cache.Request{Op: cache.OpGet}, Hop: 1}, done: make(chan struct{})}
 		if err := l.register(c); err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"context"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -27,22 +28,22 @@ type Standing struct {
 	// Reason is why the member is down, or "".
 	Reason string
 
-	// outage is the number of the outage that keeps its circuit open; 0: none.
+	// Outage is the number of the outage that keeps its circuit open; 0: none.
 	// A node numbers all outages that it sees in one row, so none repeats.
-	outage uint64
+	Outage uint64
 }
 
-// standings are the members as this node sees them, in the order of the view.
+// Standings are the members as this node sees them, in the order of the view.
 // They are what one node thinks, and the view is what all agree on: the two
 // change apart. A value is immutable and swapped whole.
-type standings struct {
+type Standings struct {
 	members []Standing
-	down    int // members in StateDown
+	Down    int // how many are in StateDown
 }
 
-// of finds a member by id, or returns nil. Clusters are small: a walk is as
+// Of finds a member by id, or returns nil. Clusters are small: a walk is as
 // quick as a map.
-func (s *standings) of(id string) *Standing {
+func (s *Standings) Of(id string) *Standing {
 	for i := range s.members {
 		if s.members[i].ID == id {
 			return &s.members[i]
@@ -51,27 +52,30 @@ func (s *standings) of(id string) *Standing {
 	return nil
 }
 
-// canCall reports whether a member's circuit is closed.
-func (s *standings) canCall(id string) bool {
-	m := s.of(id)
+// CanCall reports whether a member's circuit is closed.
+func (s *Standings) CanCall(id string) bool {
+	m := s.Of(id)
 	return m != nil && m.State == StateActive
 }
 
 // Members are the members of the view as this node sees them.
 func (p *Peers) Members() []Standing { return slices.Clone(p.standings.Load().members) }
 
+// Standings are the members as this node sees them now.
+func (p *Peers) Standings() *Standings { return p.standings.Load() }
+
 // publishLocked swaps the standings for what the circuits say now, and wakes
 // the requests that wait for a circuit or a link to change.
 func (p *Peers) publishLocked() {
 	v := p.view.Load()
-	next := &standings{members: make([]Standing, len(v.Members))}
+	next := &Standings{members: make([]Standing, len(v.Members))}
 	for i, m := range v.Members {
 		s := Standing{Member: m, Incarnation: p.incarnation, State: StateActive, Since: p.start}
 		if pe := p.others[m.ID]; pe != nil {
 			s.Incarnation, s.Since = pe.process, pe.circuit.since
 			if pe.circuit.isOpen {
-				s.State, s.Reason, s.outage = StateDown, pe.circuit.reason, pe.circuit.outage
-				next.down++
+				s.State, s.Reason, s.Outage = StateDown, pe.circuit.reason, pe.circuit.outage
+				next.Down++
 			}
 		}
 		next.members[i] = s
@@ -146,4 +150,32 @@ func (pe *peer) reached() bool {
 // jitter takes off up to a quarter.
 func jitter(d time.Duration) time.Duration {
 	return d - time.Duration(rand.Float64()*float64(d)/4)
+}
+
+// Down reports whether a member's circuit is open, and whether it is because
+// nothing listens at its address: then its memory is lost. A process that is just
+// ending may take one more connection, and breaks it. So while there is no link,
+// Down waits a little for what the next attempt finds.
+func (p *Peers) Down(ctx context.Context, member string) (open, gone bool) {
+	pe := p.others[member]
+	timer := time.NewTimer(firstContact)
+	defer timer.Stop()
+	for {
+		p.mu.Lock()
+		open, gone = pe.circuit.isOpen, pe.circuit.gone
+		changed := p.changed
+		p.mu.Unlock()
+		if !open || gone || pe.link.Load() != nil {
+			return open, gone
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			return open, gone
+		case <-ctx.Done():
+			return open, gone
+		case <-p.ctx.Done():
+			return open, gone
+		}
+	}
 }

@@ -8,10 +8,6 @@ type Stats struct {
 	// less the counted answers that came too late or twice. It is a net number
 	// and can be below zero.
 	Abandoned int64 `json:"abandoned"`
-	// NotOwner counts answers "not owner" that came back.
-	NotOwner uint64 `json:"not_owner"`
-	// PassedOn counts calls that were passed on as a second hop.
-	PassedOn uint64 `json:"passed_on"`
 	// Mismatches counts handshakes with a member whose list differs.
 	Mismatches uint64 `json:"mismatches"`
 	// Refused counts handshakes that were refused, by either side.
@@ -52,7 +48,7 @@ type PeerStats struct {
 // Stats is a copy of the counters.
 func (p *Peers) Stats() Stats {
 	s := Stats{
-		Abandoned: p.abandoned.Load(), NotOwner: p.notOwner.Load(), PassedOn: p.passedOn.Load(),
+		Abandoned:  p.abandoned.Load(),
 		Mismatches: p.mismatches.Load(), Refused: p.refusals.Load(),
 		BrokenFrames: p.brokenFrames.Load(), Doubts: p.doubts.Load(),
 		Incoming: len(p.links()), Peers: make([]PeerStats, 0, len(p.ordered)),
@@ -79,3 +75,7 @@ func (pe *peer) stats() PeerStats {
 	}
 	return s
 }
+
+// Abandon enters a get that a caller of this node gave up, or got no counted answer
+// to. A counted answer that still comes takes it back.
+func (p *Peers) Abandon() { p.abandoned.Add(1) }

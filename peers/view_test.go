@@ -37,7 +37,7 @@ func TestACallOfAnotherViewIsNotActedOn(t *testing.T) {
 		}
 		frames := newFrameReader(r)
 		id := uint64(0)
-		ask := func(view uint64, req request) (got reply) {
+		ask := func(view uint64, req Request) (got Reply) {
 			t.Helper()
 			id++
 			b := appendHeader(nil, frameCall, id, view, bad.incarnation)
@@ -64,25 +64,25 @@ func TestACallOfAnotherViewIsNotActedOn(t *testing.T) {
 			}
 		}
 		key := cache.Key{Group: "g", Key: owned(good, "n0")}
-		for name, req := range map[string]request{
-			"a get":    {Request: cache.Request{Op: cache.OpGet, Key: key}, hop: 1},
-			"a put":    {Request: cache.Request{Op: cache.OpPut, Key: key, ID: 1}, hop: 1},
-			"a delete": {Request: cache.Request{Op: cache.OpDelete, Key: key, ID: 2}, hop: 1},
-			"second":   {Request: cache.Request{Op: cache.OpGet, Key: key}, hop: 2},
+		for name, req := range map[string]Request{
+			"a get":    {Request: cache.Request{Op: cache.OpGet, Key: key}, Hop: 1},
+			"a put":    {Request: cache.Request{Op: cache.OpPut, Key: key, ID: 1}, Hop: 1},
+			"a delete": {Request: cache.Request{Op: cache.OpDelete, Key: key, ID: 2}, Hop: 1},
+			"second":   {Request: cache.Request{Op: cache.OpGet, Key: key}, Hop: 2},
 		} {
-			if got := ask(2, req); !got.notOwner || got.counted || got.answer.Entry != nil {
+			if got := ask(2, req); !got.NotOwner || got.Counted || got.Answer.Entry != nil {
 				t.Errorf("%s of another view: %+v", name, got)
 			}
-			if got := ask(1, req); got.notOwner || got.answer.Entry == nil {
+			if got := ask(1, req); got.NotOwner || got.Answer.Entry == nil {
 				t.Errorf("%s of this view: %+v", name, got)
 			}
 		}
-		many := request{Request: cache.Request{Op: opGetMany, Key: cache.Key{Group: "g"}}, hop: 1, keys: []string{key.Key}}
-		if got := ask(2, many); len(got.many) != 1 || got.many[0].Kind != cache.KindNone {
-			t.Errorf("a batch of another view: %+v", got.many)
+		many := Request{Request: cache.Request{Op: OpGetMany, Key: cache.Key{Group: "g"}}, Hop: 1, Keys: []string{key.Key}}
+		if got := ask(2, many); len(got.Many) != 1 || got.Many[0].Kind != cache.KindNone {
+			t.Errorf("a batch of another view: %+v", got.Many)
 		}
-		if got := ask(1, many); len(got.many) != 1 || got.many[0].Kind != cache.KindHit {
-			t.Errorf("a batch of this view: %+v", got.many)
+		if got := ask(1, many); len(got.Many) != 1 || got.Many[0].Kind != cache.KindHit {
+			t.Errorf("a batch of this view: %+v", got.Many)
 		}
 	})
 }

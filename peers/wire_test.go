@@ -82,35 +82,35 @@ func TestBodiesAreReadWholeHoweverTheyArrive(t *testing.T) {
 
 func TestRequestsCrossUnchanged(t *testing.T) {
 	key := cache.Key{Group: "g", Key: "a\x00b/%2F\xff✓"}
-	for _, want := range []request{
-		{Request: cache.Request{Op: cache.OpGet, Key: key, OnlyIfCached: true}, hop: 1, remaining: time.Second},
-		{Request: cache.Request{Op: cache.OpGet, Key: key}, hop: 2, requestID: strings.Repeat("x", maxRequestID)},
-		{Request: cache.Request{Op: cache.OpDelete, Key: key, ID: 1 << 63}, hop: 2},
-		{Request: cache.Request{Op: cache.OpDelete, Key: key, ID: 5, IfMatch: []string{`"a"`, "*"}, IfNoneMatch: []string{`"b"`}}, hop: 1},
+	for _, want := range []Request{
+		{Request: cache.Request{Op: cache.OpGet, Key: key, OnlyIfCached: true}, Hop: 1, remaining: time.Second},
+		{Request: cache.Request{Op: cache.OpGet, Key: key}, Hop: 2, requestID: strings.Repeat("x", maxRequestID)},
+		{Request: cache.Request{Op: cache.OpDelete, Key: key, ID: 1 << 63}, Hop: 2},
+		{Request: cache.Request{Op: cache.OpDelete, Key: key, ID: 5, IfMatch: []string{`"a"`, "*"}, IfNoneMatch: []string{`"b"`}}, Hop: 1},
 		{Request: cache.Request{
 			Op: cache.OpPut, Key: key, Value: []byte("v"), ContentType: "t", ContentEncoding: "e",
 			TTL: time.Hour, IfMatch: []string{`"a"`, `"b"`}, IfNoneMatch: []string{"*"}, ID: 5,
-		}, hop: 1},
-		{Request: cache.Request{Op: cache.OpPut, Key: key, Value: []byte{}}, hop: 1},
-		{Request: cache.Request{Op: opPurge, Key: cache.Key{Group: "g"}}, hop: 1},
-		{Request: cache.Request{Op: opPurgeTags, Key: cache.Key{Group: "g"}}, hop: 1, tags: []string{"a", "b c"}},
-		{Request: cache.Request{Op: opCopy, Key: key}, hop: 1},
-		{Request: cache.Request{Op: opGetMany, Key: cache.Key{Group: "g"}}, hop: 1, keys: []string{key.Key, "", "b"}},
+		}, Hop: 1},
+		{Request: cache.Request{Op: cache.OpPut, Key: key, Value: []byte{}}, Hop: 1},
+		{Request: cache.Request{Op: OpPurge, Key: cache.Key{Group: "g"}}, Hop: 1},
+		{Request: cache.Request{Op: OpPurgeTags, Key: cache.Key{Group: "g"}}, Hop: 1, Tags: []string{"a", "b c"}},
+		{Request: cache.Request{Op: OpCopy, Key: key}, Hop: 1},
+		{Request: cache.Request{Op: OpGetMany, Key: cache.Key{Group: "g"}}, Hop: 1, Keys: []string{key.Key, "", "b"}},
 	} {
 		got, total, err := parseRequest(appendRequest(nil, &want), 100)
 		if err != nil || total != len(want.Value) || !reflect.DeepEqual(got, want) {
 			t.Errorf("%+v, %d, %v; want %+v", got, total, err, want)
 		}
 	}
-	long := request{Request: cache.Request{Op: cache.OpGet, Key: key}, hop: 1, requestID: strings.Repeat("x", maxRequestID+1)}
+	long := Request{Request: cache.Request{Op: cache.OpGet, Key: key}, Hop: 1, requestID: strings.Repeat("x", maxRequestID+1)}
 	if got, _, err := parseRequest(appendRequest(nil, &long), 100); err != nil || got.requestID != "" {
 		t.Errorf("a request id that is too long: %q, %v; want none", got.requestID, err)
 	}
-	untagged := request{Request: cache.Request{Op: opPurgeTags, Key: cache.Key{Group: "g"}}, hop: 1}
+	untagged := Request{Request: cache.Request{Op: OpPurgeTags, Key: cache.Key{Group: "g"}}, Hop: 1}
 	if _, _, err := parseRequest(appendRequest(nil, &untagged), 100); !errors.Is(err, errBadFrame) {
 		t.Errorf("a purge by no tag: %v", err)
 	}
-	put := request{Request: cache.Request{Op: cache.OpPut, Key: key, Value: make([]byte, 101)}, hop: 1}
+	put := Request{Request: cache.Request{Op: cache.OpPut, Key: key, Value: make([]byte, 101)}, Hop: 1}
 	if _, _, err := parseRequest(appendRequest(nil, &put), 100); !errors.Is(err, errBadFrame) {
 		t.Errorf("a value above the limit: %v", err)
 	}
@@ -127,18 +127,18 @@ func TestRepliesCrossUnchanged(t *testing.T) {
 	forever := &cache.Entry{Value: []byte{}, Born: now}
 	negative := &cache.Entry{Value: []byte{}, Negative: true, TTL: time.Second, Born: now}
 	load := &cache.LastLoad{Endpoint: "a", At: now.Add(-time.Minute), Millis: 1.5, Status: 304, Code: "x", Waited: 7}
-	for _, want := range []reply{
-		{answer: cache.Answer{Entry: entry, Kind: cache.KindLoad, OwnerKind: cache.KindLoad, Node: "n", Status: 200, Stored: true, StaleError: true, StandIn: true}, counted: true},
-		{answer: cache.Answer{Entry: forever, Kind: cache.KindHit}},
-		{answer: cache.Answer{Entry: negative, Kind: cache.KindHit}, counted: true},
-		{answer: cache.Answer{Created: true, Node: "n"}},
-		{notOwner: true},
-		{cancelled: true, err: cache.ErrInternal},
-		{err: cache.ErrOriginFailed.With("endpoint a answered 429").Saying(cache.OriginDown, 30*time.Second), answer: cache.Answer{Status: 429}},
-		{err: cache.ErrOverloaded.With("too many loads"), answer: cache.Answer{Kind: cache.KindRefused}, counted: true},
-		{copy: &cache.Copy{Node: "n", Role: "primary", State: "stale", Age: 1.5, TTL: -2, Forever: true, Version: "1.2.3"}},
-		{copy: &cache.Copy{Role: "negative", LastLoad: load}},
-		{answer: cache.Answer{Node: "n"}, many: []cache.Answer{{}, {Kind: cache.KindHit, Entry: entry}, {Kind: cache.KindStale, Entry: negative}, {}}},
+	for _, want := range []Reply{
+		{Answer: cache.Answer{Entry: entry, Kind: cache.KindLoad, OwnerKind: cache.KindLoad, Node: "n", Status: 200, Stored: true, StaleError: true, StandIn: true}, Counted: true},
+		{Answer: cache.Answer{Entry: forever, Kind: cache.KindHit}},
+		{Answer: cache.Answer{Entry: negative, Kind: cache.KindHit}, Counted: true},
+		{Answer: cache.Answer{Created: true, Node: "n"}},
+		{NotOwner: true},
+		{cancelled: true, Err: cache.ErrInternal},
+		{Err: cache.ErrOriginFailed.With("endpoint a answered 429").Saying(cache.OriginDown, 30*time.Second), Answer: cache.Answer{Status: 429}},
+		{Err: cache.ErrOverloaded.With("too many loads"), Answer: cache.Answer{Kind: cache.KindRefused}, Counted: true},
+		{Copy: &cache.Copy{Node: "n", Role: "primary", State: "stale", Age: 1.5, TTL: -2, Forever: true, Version: "1.2.3"}},
+		{Copy: &cache.Copy{Role: "negative", LastLoad: load}},
+		{Answer: cache.Answer{Node: "n"}, Many: []cache.Answer{{}, {Kind: cache.KindHit, Entry: entry}, {Kind: cache.KindStale, Entry: negative}, {}}},
 	} {
 		got, total, err := parseReply(appendReply(nil, &want, now), 100, now)
 		if err != nil || total != len(want.value()) || !reflect.DeepEqual(got, want) {
@@ -190,14 +190,14 @@ func TestAProofIsGoodForOneRoleAndOneLink(t *testing.T) {
 }
 
 func FuzzFrames(f *testing.F) {
-	put := request{Request: cache.Request{Op: cache.OpPut, Key: cache.Key{Group: "g", Key: "k"}, Value: []byte("v")}, hop: 1}
+	put := Request{Request: cache.Request{Op: cache.OpPut, Key: cache.Key{Group: "g", Key: "k"}, Value: []byte("v")}, Hop: 1}
 	f.Add(frame(frameCall, 1, appendRequest(nil, &put)...))
-	f.Add(frame(frameAnswer, 1, appendReply(nil, &reply{answer: cache.Answer{Entry: &cache.Entry{}}}, time.Now())...))
+	f.Add(frame(frameAnswer, 1, appendReply(nil, &Reply{Answer: cache.Answer{Entry: &cache.Entry{}}}, time.Now())...))
 	f.Add(frame(framePong, 0, appendPong(nil, 1, 2, []string{"n0", "n1"})...))
 	f.Add(append(frame(frameChunk, 1, 1, 2, 3), frame(frameCancel, 1)...))
-	gets := request{Request: cache.Request{Op: opGetMany, Key: cache.Key{Group: "g"}}, hop: 1, keys: []string{"a", "b"}}
+	gets := Request{Request: cache.Request{Op: OpGetMany, Key: cache.Key{Group: "g"}}, Hop: 1, Keys: []string{"a", "b"}}
 	f.Add(frame(frameCall, 1, appendRequest(nil, &gets)...))
-	gotten := reply{many: []cache.Answer{{Kind: cache.KindHit, Entry: &cache.Entry{Value: []byte("v"), ContentType: "t"}}, {}}}
+	gotten := Reply{Many: []cache.Answer{{Kind: cache.KindHit, Entry: &cache.Entry{Value: []byte("v"), ContentType: "t"}}, {}}}
 	f.Add(frame(frameAnswer, 1, appendReply(nil, &gotten, time.Now())...))
 	f.Fuzz(func(t *testing.T, stream []byte) {
 		r := newFrameReader(bytes.NewReader(stream))
@@ -230,9 +230,9 @@ func parseAny(t *testing.T, typ frameType, b []byte) error {
 	case frameAnswer:
 		now := time.Now()
 		r, _, err := parseReply(b, 1<<20, now)
-		if err == nil && r.many != nil {
+		if err == nil && r.Many != nil {
 			again, _, err := parseReply(appendReply(nil, &r, now), 1<<20, now)
-			if err != nil || !reflect.DeepEqual(again.many, r.many) {
+			if err != nil || !reflect.DeepEqual(again.Many, r.Many) {
 				t.Errorf("%+v became %+v, %v", r, again, err)
 			}
 		}

@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// calm is how long no load may have failed for the operator to be told that
-// they work again. An origin that fails now and then would fill the log.
+// calm is how long no load may have failed before the operator is told that loads
+// work again. An origin that fails now and then would fill the log.
 const calm = 10 * time.Second
 
-// unheard tells the operator, once for each group and trouble, that loads fail
-// whose errors no request returns.
-type unheard struct {
+// backgroundFailures tell the operator, once for each group and trouble, that loads
+// fail whose errors no request returns.
+type backgroundFailures struct {
 	mu      sync.Mutex // guards all below
 	failing bool
 	last    time.Time // the newest failure
 }
 
-// unheard takes the end of a load. Heard says that somebody got its error.
-func (c *Cache) unheard(g *group, err error, heard bool) {
-	if err != nil && (heard || c.ctx.Err() != nil || errors.Is(err, ErrOverloaded)) {
+// tellBackground takes the end of a load. Told says that a request got its error.
+func (c *Cache) tellBackground(g *group, err error, told bool) {
+	if err != nil && (told || c.ctx.Err() != nil || errors.Is(err, ErrOverloaded)) {
 		return // overloaded is this node's own limit: the next get tries again
 	}
 	now := time.Now()

@@ -2,13 +2,13 @@ package cache
 
 import "sync/atomic"
 
-// bookStripes keeps nodes with many cores from counting on one cache line.
-const bookStripes = 8
+// counterShards keep nodes with many cores from counting on one cache line.
+const counterShards = 8
 
-// books count what became of the gets of one group.
-type books [bookStripes]page
+// counters count how the gets of one group were answered.
+type counters [counterShards]counterShard
 
-type page struct {
+type counterShard struct {
 	gets      atomic.Uint64
 	kinds     [KindRefused + 1]atomic.Uint64
 	negative  atomic.Uint64
@@ -20,20 +20,20 @@ type page struct {
 	_ [24]byte // to 128 bytes, two cache lines
 }
 
-func (b *books) page(h uint64) *page { return &b[(h>>20)%bookStripes] }
+func (c *counters) shard(h uint64) *counterShard { return &c[(h>>20)%counterShards] }
 
-// answered enters how a get was answered. Its arrival is counted apart, when
-// it arrives, so that the two prove each other.
-func (p *page) answered(a Answer) {
-	p.kinds[a.Kind].Add(1)
+// answered counts how a get was answered. Its arrival is counted apart, when it
+// arrives, so that the two prove each other.
+func (s *counterShard) answered(a Answer) {
+	s.kinds[a.Kind].Add(1)
 	if a.Kind == KindHit && a.Entry.Negative {
-		p.negative.Add(1)
+		s.negative.Add(1)
 	}
 }
 
-func (b *books) reads() (r Reads, standIn uint64) {
-	for i := range b {
-		p := &b[i]
+func (c *counters) reads() (r Reads, standIn uint64) {
+	for i := range c {
+		p := &c[i]
 		r.Gets += p.gets.Load()
 		r.Hits += p.kinds[KindHit].Load()
 		r.HotHits += p.kinds[KindHotHit].Load()
@@ -64,16 +64,16 @@ func (r *Reads) add(o Reads) {
 	r.Revalidated += o.Revalidated
 }
 
-// served counts the gets of other nodes.
-type served struct {
+// servedCounts count the gets of other nodes.
+type servedCounts struct {
 	kinds     [KindRefused + 1]atomic.Uint64
-	refreshes atomic.Uint64 // loads whose answers did not reach the asker
+	refreshes atomic.Uint64 // loads whose answers did not reach the node that asked
 }
 
-// Settle enters a get that Serve answered, once its answer has been written to
-// the asker, or could not be: then the asker counts it as abandoned, and a
-// load made for it was a refresh. KindNone counts nothing.
-func (c *Cache) Settle(kind Kind, delivered bool) {
+// Delivered counts a get that Serve answered, once its answer was written to the
+// link, or could not be. In the latter case the node that asked counts the get as
+// abandoned, and a load made for it was a refresh. KindNone counts nothing.
+func (c *Cache) Delivered(kind Kind, delivered bool) {
 	switch {
 	case kind == KindNone || kind > KindRefused:
 	case delivered:
@@ -92,7 +92,7 @@ func (c *Cache) Stats() Stats {
 	s.NegativeBytes, s.NegativeMaxBytes = c.store.absent.usage().bytes, c.store.absent.budget
 	s.Groups = make([]GroupStats, 0, len(c.order))
 	for _, g := range c.order {
-		r, standIn := g.books.reads()
+		r, standIn := g.counters.reads()
 		s.Reads.add(r)
 		s.StandIn += standIn
 		s.Groups = append(s.Groups, GroupStats{Name: g.Name, Reads: r, Bytes: used[g.Name].bytes, Entries: used[g.Name].entries})

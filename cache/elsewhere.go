@@ -1,0 +1,71 @@
+package cache
+
+import "sync/atomic"
+
+var (
+	errManyWaiters    = ErrOverloaded.With("too many requests wait for loads")
+	errManyKeyWaiters = ErrOverloaded.With("too many requests wait for this key")
+)
+
+// Elsewhere is a client's get that another node answers. The get counts among this
+// node's waiters from when the other node has said that it waits for a load: a get
+// that is answered from the other's store takes nobody's place. It is the get's
+// Waiting.
+type Elsewhere struct {
+	read  Read
+	state atomic.Uint32
+}
+
+// The states of a get elsewhere. From underway it goes to waiting or refused under
+// the lock of its key.
+const (
+	underway uint32 = iota
+	waiting
+	refused
+	ended
+)
+
+// Elsewhere says that another node is to answer the get. End must follow.
+func (r *Read) Elsewhere() *Elsewhere { return &Elsewhere{read: *r} }
+
+// Loading counts the get among those that wait, or refuses it.
+func (e *Elsewhere) Loading(uint64, bool) error {
+	c, s := e.read.c, e.read.c.flights(e.read.h)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case e.state.Load() != underway:
+		return nil
+	case s.elsewhereLocked(e.read.key) >= c.maxKeyWaiters:
+		return e.refuse(errManyKeyWaiters)
+	case c.waiters.Add(1) > c.maxWaiters:
+		c.waiters.Add(-1)
+		return e.refuse(errManyWaiters)
+	case !e.state.CompareAndSwap(underway, waiting):
+		c.waiters.Add(-1) // it has ended just now
+		return nil
+	}
+	s.stateLocked(e.read.key).elsewhere++
+	return nil
+}
+
+func (e *Elsewhere) refuse(err error) error {
+	if !e.state.CompareAndSwap(underway, refused) {
+		return nil
+	}
+	return err
+}
+
+// End gives back the get's place among those that wait.
+func (e *Elsewhere) End() {
+	if e.state.Swap(ended) != waiting {
+		return
+	}
+	c, s := e.read.c, e.read.c.flights(e.read.h)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.waiters.Add(-1)
+	k := s.keys[e.read.key]
+	k.elsewhere--
+	s.releaseLocked(e.read.key, k)
+}
