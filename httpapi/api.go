@@ -17,7 +17,7 @@ import (
 // Options are what New needs.
 type Options struct {
 	Node    string // this node's id
-	Version string // the program's, for the metrics
+	Version string // of the program, for the metrics
 	// ClusterName is the cluster's name.
 	ClusterName string
 	Cluster     *cluster.Cluster
@@ -25,17 +25,17 @@ type Options struct {
 	Pools       []*balance.Pool
 	Limits      Limits
 	Auth        Auth
-	// MaxValueBytes and MaxKeyBytes are the cache's limits, which bound what
-	// of a request is read at all. 0: the cache's defaults.
+	// MaxValueBytes and MaxKeyBytes are the cache's limits. They bound how much of
+	// a request is read. 0: the cache's defaults.
 	MaxValueBytes int64
 	MaxKeyBytes   int
-	// Responses is the node's budget for answers on their way to readers; nil:
-	// one of the size for a cache of the default size.
+	// Responses is the node's budget for answers on their way to clients. nil: a
+	// budget of its own, as large as beside a cache of the default size.
 	Responses *Responses
-	// Draining says that the node is about to stop; nil: never.
+	// Draining says that the node is about to stop. nil: it never is.
 	Draining func() bool
 	Log      *slog.Logger // nil: discarded
-	// LinesDropped is how many lines of the log were lost; nil: none.
+	// LinesDropped is how many lines of the log were lost. nil: none were.
 	LinesDropped func() uint64
 }
 
@@ -60,13 +60,13 @@ type API struct {
 	statuses  *statuses
 	ids       *requestIDs
 	values    *httpserver.Budget // bodies of PUTs
-	lists     *httpserver.Budget // bodies of batches and purges: a token that may only read is enough for a batch
+	lists     *httpserver.Budget // bodies of batches and purges: clients that may only read send batches
 	responses *Responses
 	reports   *Responses // answers to operators
 	server    *httpserver.Server
 	inFlight  atomic.Int64
 
-	nodeValue []string // of the headers Kring-Node and Kring-Owner; shared
+	nodeValue []string // the node's id as a header's value; shared
 	ages      numbered
 	maxAges   numbered
 }
@@ -78,7 +78,7 @@ const headerBytes = 16 << 10
 // New builds an API. It reads the token files.
 func New(o Options) (*API, error) {
 	if o.Cluster == nil || o.Peers == nil {
-		return nil, errors.New("httpapi: no Cache or no Peers")
+		return nil, errors.New("httpapi: no Cluster or no Peers")
 	}
 	if err := o.Limits.validate(); err != nil {
 		return nil, err

@@ -19,21 +19,21 @@ const (
 	batchChunk = 128
 	// deleteWorkers is how many deletes of a batch run at once.
 	deleteWorkers = 16
-	// batchBuffer is the memory in which a batch's answer is encoded, in bytes,
-	// flushBytes how much of it is gathered for one write, and batchPiece how
-	// much of a value is encoded at a time: JSON makes six bytes of one.
+	// batchBuffer is the memory in which a batch's answer is encoded, in bytes.
+	// flushBytes is how much of it is gathered for one write. batchPiece is how
+	// much of a value is encoded at a time: JSON may make six bytes of one.
 	batchBuffer = 64 << 10
 	flushBytes  = 32 << 10
 	batchPiece  = 3 << 10 // whole groups of base64
-	// smallBatch is how long a batch's answer may be, in bytes, that is not
-	// charged to the budget of answers. entryFrame is what an entry has of it
-	// besides its texts, escapedByte what each of their bytes may take.
+	// smallBatch is how many bytes a batch's answer may have that is not charged to
+	// the budget of answers. entryFrame is how many bytes an entry takes besides
+	// its texts, and escapedByte how many each byte of a text may take.
 	smallBatch  = 2 * uncounted
 	entryFrame  = 160
 	escapedByte = 6
 )
 
-// batch answers POST of a list of keys, each of which is one get or delete.
+// batch answers POST of a list of keys. Each key is a get or a delete.
 func (a *API) batch(c *gin.Context, key cache.Key) error {
 	r := c.Request
 	if err := a.cluster.CheckKey(cache.Key{Group: key.Group, Key: "-"}); errors.Is(err, cache.ErrUnknownGroup) {
@@ -149,7 +149,7 @@ func (b *batchAnswer) entries(keys []string, results []cache.Result) error {
 		if e.code == cache.ErrInternal.Code {
 			b.a.logInternal(b.c, results[i].Err)
 		}
-		results[i] = cache.Result{} // what is written need not be kept
+		results[i] = cache.Result{} // frees the value
 		b.enc.entry(out, e)
 		if e.entry != nil && len(e.entry.Value) > uncounted {
 			b.room.Drop(e.entry)
@@ -162,7 +162,7 @@ func (b *batchAnswer) entries(keys []string, results []cache.Result) error {
 	return nil
 }
 
-// sizeOfBatch is the most that an answer with these results takes.
+// sizeOfBatch is the most bytes that an answer with these results takes.
 func sizeOfBatch(keys []string, results []cache.Result) int {
 	size := entryFrame
 	for i, key := range keys {
@@ -215,7 +215,7 @@ func (b *batchAnswer) charge(results []cache.Result) error {
 	return err
 }
 
-// deleteMany deletes keys, a few at a time, and waits for all.
+// deleteMany deletes keys, 16 at a time, and waits for all.
 func (a *API) deleteMany(ctx context.Context, group string, keys []string) []cache.Result {
 	results := make([]cache.Result, len(keys))
 	next := make(chan int)
@@ -235,8 +235,8 @@ func (a *API) deleteMany(ctx context.Context, group string, keys []string) []cac
 	return results
 }
 
-// deleteOne keeps a panic from ending the process: it runs outside of the
-// request's own goroutine.
+// deleteOne turns a panic into an error: outside of the request's own goroutine a
+// panic would end the process.
 func (a *API) deleteOne(ctx context.Context, key cache.Key) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

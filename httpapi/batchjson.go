@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// jsonBatch writes {"entries":[…]}. A batch's time is in its entries, so they
-// are written without package json.
+// jsonBatch writes {"entries":[…]}. A batch spends most of its time on its
+// entries, so they are written without package json.
 type jsonBatch struct{ some bool }
 
 func (j *jsonBatch) contentType() string { return "application/json" }
@@ -23,7 +23,7 @@ func (j *jsonBatch) entry(out *batchOut, e batchEntry) {
 	j.some = true
 	out.text(`{"key":`)
 	writeString(out, e.key)
-	if !utf8.ValidString(e.key) { // key cannot tell it
+	if !utf8.ValidString(e.key) { // a JSON string cannot hold it
 		out.text(`,"key_base64":`)
 		writeBase64(out, e.key)
 	}

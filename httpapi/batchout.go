@@ -10,13 +10,13 @@ import (
 	"kring/cache"
 )
 
-// batchRequest is a batch, however it was written.
+// batchRequest is a batch in either form.
 type batchRequest struct {
 	del  bool
 	keys []string
 }
 
-// batchEntry is what became of one key.
+// batchEntry is the result of one key.
 type batchEntry struct {
 	key    string
 	status int
@@ -33,23 +33,23 @@ type batchEncoder interface {
 	end(out *batchOut)
 }
 
-// batchBuffers are what answers of batches are encoded in.
+// batchBuffers are the memory in which answers of batches are encoded.
 var batchBuffers = sync.Pool{New: func() any { return new([batchBuffer]byte) }}
 
-// batchOut gathers a batch's answer, and writes what has been gathered whenever
-// it is enough.
+// batchOut gathers a batch's answer, and writes it in parts of flushBytes or
+// more.
 type batchOut struct {
 	w      io.Writer
 	keys   int                  // of the whole batch
-	start  func(*batchOut, int) // writes what comes first
+	start  func(*batchOut, int) // writes the head
 	memory *[batchBuffer]byte   // nil: the answer is small
-	buf    []byte               // in memory, if there is any
+	buf    []byte               // what was gathered; in memory if there is one
 	begun  bool
 	err    error
 }
 
-// begin gets the memory, if there is no buffer, and starts the answer; the second
-// time it does nothing. Until there is something to encode, there is no use for it.
+// begin starts the answer, and gets memory if there is no buffer: not before
+// there is something to encode. The second time it does nothing.
 func (o *batchOut) begin() {
 	if o.begun {
 		return
@@ -81,8 +81,7 @@ func (o *batchOut) flushFull() {
 	}
 }
 
-// failure is the error of the first write that failed. It means that the client
-// is gone.
+// failure is an error once a write has failed: the client is gone.
 func (o *batchOut) failure() error {
 	if o.err != nil {
 		return fmt.Errorf("write a batch's answer: %w", context.Canceled)
@@ -90,7 +89,7 @@ func (o *batchOut) failure() error {
 	return nil
 }
 
-// text appends what is short.
+// text appends a short text.
 func (o *batchOut) text(s string) { o.buf = append(o.buf, s...) }
 
 // writePieces encodes s piece by piece, until the client is gone.
@@ -106,7 +105,7 @@ func writePieces[T string | []byte](o *batchOut, s T, encode func(out []byte, pi
 	}
 }
 
-// writeCharacters is writePieces with no piece that ends within a character.
+// writeCharacters is writePieces for UTF-8: no piece ends within a character.
 func writeCharacters[T string | []byte](o *batchOut, s T, encode func(out []byte, piece T) []byte) {
 	for len(s) > batchPiece && o.err == nil {
 		n := batchPiece

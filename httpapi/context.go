@@ -21,10 +21,10 @@ func (c *requestContext) Value(key any) any {
 	return c.LazyDeadline.Value(key)
 }
 
-// writeContext is that of a write that has been read: it ends at its time, and
-// not with the client's sending side. Package http takes the two for one, but
-// who has said all it had to may well wait for the answer; and what becomes of
-// a write must not hang on who still listens.
+// writeContext is the context of a write that was read: it ends at its time limit
+// only. Package http would end it when the client closes its sending side, but
+// such a client may still wait for the answer. Nor may the result of a write
+// depend on whether its client still listens.
 func (a *API) writeContext(r *http.Request) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(r.Context()), a.limits.RequestTimeout)
 }
