@@ -2,7 +2,9 @@ package cache_test
 
 import (
 	"errors"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -71,7 +73,7 @@ func TestNoTwoNodesNumberTheirLoadsAlike(t *testing.T) {
 
 func TestAGetThatMayNotWaitLeavesTheLoadToOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := setup(t)
+		f := setup(t, group(short))
 		f.origin.set(second, counting)
 		refusing := &told{refuse: cache.ErrOverloaded}
 		f.wantsError(f.serve(refusing, doc("k")), cache.ErrOverloaded, cache.KindRefused)
@@ -79,6 +81,12 @@ func TestAGetThatMayNotWaitLeavesTheLoadToOthers(t *testing.T) {
 		if len(answers[cache.KindJoined]) != 3 || f.origin.loads("k") != 1 {
 			t.Errorf("%+v, %d loads", answers, f.origin.loads("k"))
 		}
+		pass(20 * second) // by now a stale value may be served in place of an error
+		refusing = &told{refuse: errors.New("the link is broken")}
+		if g := f.serve(refusing, doc("k")); g.err != nil || !g.StaleError || g.Kind != cache.KindStale {
+			t.Errorf("%+v", g)
+		}
+		pass(second)
 	})
 }
 
@@ -155,13 +163,22 @@ func TestAGetThatEndsWhileItIsToldGivesItsPlaceBack(t *testing.T) {
 	for range 5000 {
 		r := g.Read("k", false)
 		w := r.Elsewhere()
+		var ready atomic.Int32 // so that both begin at the same time
+		together := func(do func()) func() {
+			return func() {
+				for ready.Add(1); ready.Load() < 2; {
+					runtime.Gosched()
+				}
+				do()
+			}
+		}
 		var both sync.WaitGroup
-		both.Go(func() {
+		both.Go(together(func() {
 			if err := w.Loading(1, false); err != nil {
 				t.Errorf("there was no place: %v", err)
 			}
-		})
-		both.Go(w.End)
+		}))
+		both.Go(together(w.End))
 		both.Wait()
 	}
 }

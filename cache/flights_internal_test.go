@@ -179,6 +179,53 @@ func TestAKeyIsForgottenWhenNothingGoesOnForIt(t *testing.T) {
 	}
 }
 
+// A get whose time ends just when its load lands takes the load's answer: the load
+// counts the get as one that it has answered.
+func TestAGetWhoseTimeEndsAsItsLoadLandsIsAnswered(t *testing.T) {
+	c := plainCache(t, Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	f := &flight{landed: true, done: make(chan struct{}), out: outcome{entry: &Entry{}, paid: true}}
+	close(f.done)
+	for range 100 { // select takes one of two ways
+		if a, err := c.stripes[0].wait(ctx, f, true); err != nil || a.Kind != KindLoad || a.Entry != f.out.entry {
+			t.Fatalf("%+v, %v", a, err)
+		}
+	}
+}
+
+// A refresh looks again under the lock: by then the entry may be new, or gone.
+func TestARefreshThatIsNoLongerDueStartsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := loadingCache(t)
+		g, err := c.Group("docs")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := g.Read("k", false)
+		if r.Key() != (Key{Group: "docs", Key: "k"}) || r.OnlyIfCached() || g.Name() != "docs" {
+			t.Errorf("%+v", r)
+		}
+		r.refresh(OwnerTerm)
+		if n := c.keysWithState(); n != 0 {
+			t.Error("it loads a key that is not stored")
+		}
+		if _, err := r.Answer(t.Context(), OwnerTerm); err != nil {
+			t.Fatal(err)
+		}
+		r.refresh(OwnerTerm)
+		if n := c.keysWithState(); n != 0 {
+			t.Error("it loads a value that is fresh")
+		}
+		time.Sleep(70 * time.Second)
+		r.refresh(OwnerTerm)
+		r.refresh(OwnerTerm) // one runs
+		if n := c.keysWithState(); n != 1 {
+			t.Errorf("%d keys are loaded, want one that is stale", n)
+		}
+	})
+}
+
 func TestFindLooksAtTheTermOfAnEntry(t *testing.T) {
 	for _, row := range []struct {
 		what       string

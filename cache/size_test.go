@@ -208,6 +208,12 @@ func TestEachPartOfAnEntryIsCharged(t *testing.T) {
 		})
 		return bytes
 	}
+	t.Run("a large value", func(t *testing.T) {
+		const large = 100<<10 + 1
+		if n := charged(t, "k", cache.Entry{Value: make([]byte, large)}); n < large || n > large+16<<10 {
+			t.Errorf("%d bytes for %d", n, large)
+		}
+	})
 	for name, e := range map[string]cache.Entry{
 		"value": {Value: []byte(long)}, "type": {ContentType: long}, "encoding": {ContentEncoding: long},
 		"last modified": {LastModified: long}, "the origin's tag": {OriginETag: long}, "a tag": {Tags: []string{long}},
