@@ -161,8 +161,9 @@ func TestWhatIsKeptIsACopy(t *testing.T) {
 	}
 }
 
-// A load that runs on when its client has left keeps nothing of its request.
-func TestARunningLoadKeepsNothingOfItsRequest(t *testing.T) {
+// A load that runs on when its client has left keeps nothing of the client's request,
+// and nothing of a write that was under way when it began.
+func TestARunningLoadKeepsNothingOfARequest(t *testing.T) {
 	f := setup(t)
 	release := make(chan struct{})
 	f.origin.set(0, func(n int, l *cache.Load) (cache.Loaded, error) {
@@ -174,6 +175,10 @@ func TestARunningLoadKeepsNothingOfItsRequest(t *testing.T) {
 	for i := range times {
 		key := fmt.Sprint("k", i)
 		buffer := key + strings.Repeat(".", large)
+		abandon := func() {}
+		if i%2 == 0 {
+			abandon = f.begin(t.Context(), putOf(doc(buffer[:len(key)]), "v")).Abandon
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
@@ -185,6 +190,7 @@ func TestARunningLoadKeepsNothingOfItsRequest(t *testing.T) {
 		}
 		cancel()
 		<-done
+		abandon()
 	}
 	kept := liveHeap() - before
 	close(release)
