@@ -129,7 +129,7 @@ func (t *trace) kring(ctx context.Context, entries int) (ratio float64, held int
 	defer func() { err = errors.Join(err, c.Close()) }()
 	hits := 0
 	for _, k := range t.requests {
-		a, err := c.Get(ctx, t.key(k), false)
+		a, err := get(ctx, c, t.key(k))
 		if err != nil {
 			return 0, 0, err
 		}
@@ -140,6 +140,15 @@ func (t *trace) kring(ctx context.Context, entries int) (ratio float64, held int
 	return float64(hits) / float64(len(t.requests)), int(c.Stats().Entries), nil
 }
 
+func get(ctx context.Context, c *cache.Cache, key cache.Key) (cache.Answer, error) {
+	g, err := c.Group(key.Group)
+	if err != nil {
+		return cache.Answer{}, err
+	}
+	r := g.Read(key.Key, false)
+	return r.Answer(ctx, cache.OwnerTerm)
+}
+
 // entrySize is what one entry is charged.
 func (t *trace) entrySize(ctx context.Context) (n int64, err error) {
 	c, err := newTraceCache(1 << 20)
@@ -147,7 +156,7 @@ func (t *trace) entrySize(ctx context.Context) (n int64, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	if _, err := c.Get(ctx, t.key(0), false); err != nil {
+	if _, err := get(ctx, c, t.key(0)); err != nil {
 		return 0, err
 	}
 	return c.Stats().Bytes, nil

@@ -23,11 +23,11 @@ type Options struct {
 	Version string // the program's, for the metrics
 	// ClusterName is the cluster's name.
 	ClusterName string
-	Cluster *cluster.Cluster
-	Peers   *peers.Peers
-	Pools   []*balance.Pool
-	Limits  Limits
-	Auth    Auth
+	Cluster     *cluster.Cluster
+	Peers       *peers.Peers
+	Pools       []*balance.Pool
+	Limits      Limits
+	Auth        Auth
 	// MaxValueBytes and MaxKeyBytes are the cache's limits, which bound what
 	// of a request is read at all. 0: the cache's defaults.
 	MaxValueBytes int64
@@ -44,19 +44,19 @@ type Options struct {
 
 // API answers HTTP requests.
 type API struct {
-	node     string
+	node        string
 	clusterName string
-	cluster  *cluster.Cluster
-	peers    *peers.Peers
-	pools    map[string]*balance.Pool
-	order    []string // names of the pools, as configured
-	limits   Limits
-	auth     *authority
-	maxValue int64
-	maxKey   int
-	maxBatch int64
-	draining func() bool
-	log      *slog.Logger
+	cluster     *cluster.Cluster
+	peers       *peers.Peers
+	pools       map[string]*balance.Pool
+	order       []string // names of the pools, as configured
+	limits      Limits
+	auth        *authority
+	maxValue    int64
+	maxKey      int
+	maxBatch    int64
+	draining    func() bool
+	log         *slog.Logger
 
 	engine    *gin.Engine
 	cross     *http.CrossOriginProtection

@@ -38,7 +38,7 @@ func (s *statuses) values(ans *cache.Answer, now time.Time) []string {
 		switch e := ans.Entry; {
 		case e.Negative:
 			return s.negative
-		case e.TTL == 0:
+		case e.Forever():
 			return s.forever
 		default:
 			return s.hit.values(seconds(e.Left(now)))
@@ -77,7 +77,7 @@ func appendStatus(b []byte, node string, kind cache.Kind, ans *cache.Answer, now
 		switch {
 		case e.Negative:
 			detail = "negative"
-		case e.TTL > 0:
+		case !e.Forever():
 			b = append(b, "; ttl="...)
 			b = strconv.AppendInt(b, seconds(e.Left(now)), 10)
 		}

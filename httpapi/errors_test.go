@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"kring/cache"
+	"kring/cluster"
 )
 
 // TestFailures holds the table of codes to the one that clients were promised.
@@ -50,6 +51,11 @@ func TestFailures(t *testing.T) {
 	if n != len(failures) {
 		t.Errorf("the table has %d codes, %d are promised", len(failures), n)
 	}
+	for _, e := range cache.Errors {
+		if _, ok := failures[e.Code]; !ok {
+			t.Errorf("the table has no row for the cache's error %s", e.Code)
+		}
+	}
 }
 
 func TestKnown(t *testing.T) {
@@ -64,7 +70,6 @@ func TestKnown(t *testing.T) {
 		{context.Canceled, "client-gone", ""},
 		{fmt.Errorf("wait: %w", context.DeadlineExceeded), "origin-timeout", ""},
 		{errors.New("secret"), "internal", ""},
-		{cache.ErrActHere, "internal", ""},
 		{&cache.Error{Code: "unheard-of", Detail: "secret"}, "internal", ""},
 		{&cluster.UnconfirmedError{Nodes: []string{"kring-2"}}, "write-unconfirmed", "not confirmed by kring-2"},
 	} {

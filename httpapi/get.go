@@ -112,12 +112,12 @@ func (a *API) describe(h http.Header, e *cache.Entry, now time.Time) {
 		// What may not be kept here may not be kept on the way either; it was
 		// shared only with those who waited for it.
 		h["Cache-Control"] = noStore
-	case e.TTL == 0:
+	case e.Forever():
 		// For ever means until somebody writes, which nobody can foresee.
 		h["Cache-Control"] = mustRevalidate
 	default:
 		// The whole lifetime: a client takes Age off it itself.
-		h["Cache-Control"] = a.maxAges.values(seconds(e.TTL))
+		h["Cache-Control"] = a.maxAges.values(seconds(e.TTL()))
 	}
 }
 

@@ -33,7 +33,7 @@ func (s *requestIDs) next() string {
 // a new one. The answer's header keeps it.
 func (a *API) requestID(c *gin.Context) string {
 	h := c.Writer.Header()
-	//lint:ignore SA1008 set under the very spelling that API.md gives it, past canonicalisation
+	//lint:ignore SA1008 the name is spelt X-Request-ID, which canonicalisation would change
 	if v := h[requestIDOut]; len(v) > 0 {
 		return v[0]
 	}

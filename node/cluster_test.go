@@ -146,8 +146,8 @@ func TestHangingOwner(t *testing.T) {
 	for _, k := range keys {
 		wantValue(t, c.Get(c.Nodes[0], docs(k)), k)
 	}
-	thaw := victim.Freeze()
-	defer thaw()
+	release := victim.Hold()
+	defer release()
 	stop := make(chan struct{})
 	wg := load(t, c, c.Others(victim), keys, stop)
 	nodetest.Eventually(t, "every key of the hanging node is answered by another", func() bool {
@@ -165,7 +165,7 @@ func TestHangingOwner(t *testing.T) {
 			t.Errorf("%s, owned by %s: %d loads", k, c.Owner(k).ID, n)
 		}
 	}
-	thaw()
+	release()
 	key := c.KeyOf(victim, 1)
 	nodetest.Eventually(t, "the node answers for its keys again", func() bool {
 		r := c.Get(c.Nodes[0], docs(key))

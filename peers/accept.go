@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"kring/cache"
+	"kring/internal/throttle"
 )
 
 const (
@@ -38,8 +39,8 @@ func (p *Peers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, cache.ErrOverloaded):
 		http.Error(w, "no more peer links now", http.StatusServiceUnavailable)
 	default:
-		if skipped, due := p.every(strangersEvery, notice{"", causeUpgrade}); due {
-			p.log.Warn("peer link cannot be upgraded", slog.Any("error", err), slog.Uint64("not_logged", skipped))
+		if skipped, due := p.notices.Due(notice{"", causeUpgrade}, strangersEvery); due {
+			p.log.Warn("peer link cannot be upgraded", slog.Any("error", err), slog.Int("not_logged", skipped))
 		}
 		http.Error(w, "upgrade failed", http.StatusInternalServerError)
 	}
@@ -141,9 +142,9 @@ func (p *Peers) retireOthers(id string, incarnation uint64) {
 	for _, in := range p.links() {
 		if in.id == id && in.incarnation != incarnation {
 			in.w.close(errLinkClosed)
-			if skipped, due := p.every(strangersEvery, notice{id, causeOusted}); due {
+			if skipped, due := p.notices.Due(notice{id, causeOusted}, strangersEvery); due {
 				p.log.Warn("link of another process with this id ended: a predecessor's, or the id is used twice",
-					slog.String("peer", id), slog.Uint64("not_logged", skipped))
+					slog.String("peer", id), slog.Int("not_logged", skipped))
 			}
 		}
 	}
@@ -156,7 +157,7 @@ func (p *Peers) compareViews(c *claim) {
 		return
 	}
 	p.mismatches.Add(1)
-	if p.once(notice{c.id, causeView}) {
+	if _, due := p.notices.Due(notice{c.id, causeView}, throttle.Once); due {
 		p.log.Warn("peer has another list of members", slog.String("peer", c.id))
 	}
 }

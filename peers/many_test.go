@@ -162,7 +162,7 @@ func TestManyGetsOfANodeThatDoesNotActForThemAreLeftOut(t *testing.T) {
 		if answered, answers := c.nodes[0].getMany(t.Context(), keys); answered != 0 || answers[1].Node != "n1" {
 			t.Errorf("%d, %+v", answered, answers)
 		}
-		if c.nodes[1].log.count("panic while a peer's call was served") == 0 {
+		if c.nodes[1].log.Count("panic while a peer's call was served") == 0 {
 			t.Error("the panic is not in the log")
 		}
 		c.checkBooks()

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Everything CI runs. Installs what is missing; needs Go and git.
+# Runs everything that CI runs. Needs Go and git, and installs the other tools.
 #
-#   scripts/test.sh           all of it
+#   scripts/test.sh           all checks
 #   scripts/test.sh --quick   without the race detector, the scripts' own tests
 #                             and the vulnerability check
 #
-# The last line is "N passed, N failed", after the names of what was not run;
-# the exit code is 0 only if nothing failed. Checks count as one each, and so do Go tests,
-# their subtests, and the scenarios of the scripts' tests. With CI=true all is
-# run or has failed.
+# The last line is "N passed, N failed"; the lines before it name the checks that
+# were not run. The exit code is 0 only if nothing failed. Each check counts as
+# one, and so does each Go test, subtest and scenario of the scripts' tests. With
+# CI=true a check that is not run has failed.
 set -euo pipefail
 exec </dev/null
 
@@ -20,11 +20,11 @@ source scripts/need.sh
 # 25 MB for the default build is the project's own limit.
 max_binary_bytes=25000000
 tags=(-tags "nomsgpack,nethttpomithttp2")
-# With the flags of scripts/build.sh, and so they share what is compiled.
+# The flags are those of scripts/build.sh, so that both share compiled packages.
 tool=(env GOFLAGS=-trimpath go tool -modfile=tools/go.mod)
 
 quick=
-how=(-race) # vet and the tests share what is compiled like this
+how=(-race) # vet and the tests share packages that are compiled like this
 for arg in "$@"; do
 	case $arg in
 	--quick)
@@ -51,7 +51,7 @@ passed=0
 failed=0
 not_run=()
 
-# check NAME COMMAND…: one check; its output is shown when it fails.
+# check NAME COMMAND…: one check. Its output is shown only if it fails.
 check() {
 	local name=$1 begun=$SECONDS
 	shift
@@ -65,16 +65,16 @@ check() {
 	fi
 }
 
-# go_tests DIR FLAG…: go test of a module, each test counted by gotestsum.
+# go_tests DIR FLAG…: go test of a module. gotestsum counts the tests.
 go_tests() {
 	local dir=$1 p f s status=0
 	shift
 	rm -f "$work/failed" "$work/ended"
-	# Everything is built on all cores first; the tests then run one package at a
-	# time, for those of whole clusters tell silence from slowness by the clock.
-	go -C "$dir" test -run '^$' "$@" ./... >/dev/null 2>&1 || true # what does not build is reported below
-	# TESTS_FAILED also counts packages that fail without a failing test, and
-	# tests that never ended; the events of what ended say what passed.
+	# Everything is built on all cores first. The tests then run one package at a
+	# time, because those of whole clusters tell silence from slowness by the clock.
+	go -C "$dir" test -run '^$' "$@" ./... >/dev/null 2>&1 || true # build errors are reported below
+	# TESTS_FAILED also counts packages that fail without a failing test, and tests
+	# that never ended. So passed tests are counted from the events of ended tests.
 	# shellcheck disable=SC2016 # sh expands it, after the tests
 	(cd "$dir" && WORK=$work "$work/gotestsum" --format pkgname --format-icons text --format-hide-empty-pkg --no-color \
 		--jsonfile-timing-events "$work/ended" --post-run-command 'sh -c "echo $TESTS_FAILED >$WORK/failed"' \
@@ -88,7 +88,7 @@ go_tests() {
 	if ((s)); then skipped "$s skipped Go tests in $dir"; fi
 }
 
-# scenarios SCRIPT…: a script that prints a line "PASS …" or "FAIL …" for each.
+# scenarios SCRIPT…: runs a script that prints "PASS …" or "FAIL …" for each one.
 scenarios() {
 	local status=0 p f
 	"$@" 2>&1 | tee "$work/out" || status=1
@@ -102,7 +102,7 @@ scenarios() {
 	failed=$((failed + f))
 }
 
-# skipped WHAT: allowed on a developer's machine, a failure in CI.
+# skipped WHAT: is allowed on a developer's machine, and a failure in CI.
 skipped() {
 	not_run+=("$1")
 	if [[ ${CI:-} == true ]]; then
@@ -130,8 +130,8 @@ small_enough() {
 	((size <= max_binary_bytes))
 }
 
-# online COMMAND…: a command that may need the module proxy: once more, and once
-# again, as long as it is the network that it fails for.
+# online COMMAND…: runs a command that may need the module proxy. If the network
+# makes it fail, it is tried twice more.
 online() {
 	local pause
 	for pause in 5 20 0; do
@@ -146,24 +146,24 @@ online() {
 	return 1
 }
 
-# Whatever the checks below need of the module proxy is had here, so that a
-# network that fails is one failure that says so.
+# modules downloads everything that the checks below need of the module proxy, so
+# that a broken network is one failure with a clear message.
 modules() { online go mod download && online go -C tools mod download; }
 
 tidy() { online go mod tidy -diff; }
 
-# The database of known vulnerabilities, from the module proxy: the machine
-# needs no other server than the one its modules come from.
+# The database of known vulnerabilities comes from the module proxy, so that the
+# machine needs no other server.
 vulnerability_database() {
 	local dir
 	dir=$(online go mod download -json golang.org/x/vulndb@latest | jq -er .Dir) &&
 		online go run golang.org/x/vulndb/cmd/indexdb@latest -vulns "$dir/data/osv" -out "$work/vulndb"
 }
 
-# Calls of vulnerable functions in modules fail if the advisory is two weeks old
-# and names a version without them. Younger ones are printed only, so that no
-# commit turns red by what was published since, and so are those in the standard
-# library, which is for whoever installs Go.
+# The check fails on a call of a vulnerable function in a module if the advisory is
+# two weeks old and names a version without the fault. Younger advisories are only
+# printed, so that a new one does not fail an old commit. Those of the standard
+# library are only printed too, because the machine's Go decides about them.
 no_vulnerable_calls() {
 	"${tool[@]}" govulncheck -format json -db "file://$work/vulndb" "${tags[@]}" ./... >"$work/vulns" || return 1
 	jq -rs -f scripts/vulnerable_calls.jq "$work/vulns" >"$work/calls" || return 1

@@ -82,7 +82,7 @@ func (s *source) Load(ctx context.Context, l *cache.Load) (cache.Loaded, error) 
 }
 
 // newCache is Kring's cache, for those that compete with the rest of it.
-func newCache(o Options, router cache.Router) (*cache.Cache, error) {
+func newCache(o Options) (*cache.Cache, error) {
 	group := cache.DefaultGroupConfig(Group)
 	group.Origin = cache.OriginConfig{Pool: "origin", Path: "/{key}"}
 	group.TTL, group.Jitter = 0, 0
@@ -97,6 +97,16 @@ func newCache(o Options, router cache.Router) (*cache.Cache, error) {
 		node = nodeName(number)
 	}
 	return cache.New(cache.Options{
-		Node: node, Config: cfg, Groups: []cache.GroupConfig{group}, Loader: newSource(o), Router: router,
+		Node: node, Config: cfg, Groups: []cache.GroupConfig{group}, Loader: newSource(o),
 	})
+}
+
+// get is a get at a node alone, in nobody's books.
+func get(ctx context.Context, c *cache.Cache, key string) (cache.Answer, error) {
+	g, err := c.Group(Group)
+	if err != nil {
+		return cache.Answer{}, err
+	}
+	r := g.Read(key, false)
+	return r.Answer(ctx, cache.OwnerTerm)
 }

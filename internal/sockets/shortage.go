@@ -1,4 +1,4 @@
-package origin
+package sockets
 
 import (
 	"errors"
@@ -8,17 +8,16 @@ import (
 	"syscall"
 )
 
-// shortages are the errors of a connection that was not attempted for want of
-// something of this machine's own: descriptors, buffers, or ports to call from.
 var shortages = []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL}
 
-// shortage reports whether err is this machine's own trouble. An endpoint is
-// not to be blamed for it, nor would another one help.
-func shortage(err error) bool {
+// Shortage reports whether a dial failed with err because this machine has no
+// descriptors, buffers or local ports left. Then the other side is not to blame, and
+// another one would not help.
+func Shortage(err error) bool {
 	if slices.ContainsFunc(shortages, func(s error) bool { return errors.Is(err, s) }) {
 		return true
 	}
-	// The resolver needs a socket, too, but wraps nothing.
+	// The resolver needs a socket, too, but does not wrap its error.
 	lookup, ok := errors.AsType[*net.DNSError](err)
 	return ok && (strings.Contains(lookup.Err, syscall.EMFILE.Error()) || strings.Contains(lookup.Err, syscall.ENFILE.Error()))
 }
