@@ -24,7 +24,7 @@ func TestPutGetDelete(t *testing.T) {
 		}
 		g := f.get(kv("k"))
 		f.wants(g, "two", cache.KindHit)
-		if e := g.Entry; e.ContentType != "application/octet-stream" || e.TTL != 0 || e.ETag != cache.ContentETag([]byte("two"), "") {
+		if e := g.Entry; e.ContentType != "application/octet-stream" || !e.Forever() || e.ETag != cache.ContentETag([]byte("two"), "") {
 			t.Errorf("%+v", e)
 		}
 		f.remove(kv("k"))
