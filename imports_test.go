@@ -13,27 +13,31 @@ import (
 // mayImport is who may import whom, among the packages of this module. A
 // folder that is not named here may not exist.
 var mayImport = map[string][]string{
-	"kring":                {"kring/cli"},
-	"kring/cli":            {"kring/config", "kring/node", "kring/origin/demo", "kring/consistenthash", "kring/membership", "kring/httpapi", "kring/client", "kring/loadgen"},
-	"kring/config":         {"kring/node", "kring/cache", "kring/membership", "kring/balance", "kring/origin", "kring/httpapi"},
-	"kring/node":           {"kring/httpapi", "kring/cluster", "kring/peers", "kring/membership", "kring/origin", "kring/balance", "kring/cache", "kring/consistenthash"},
-	"kring/node/nodetest":  {"kring/node", "kring/httpapi", "kring/cluster", "kring/peers", "kring/membership", "kring/origin", "kring/balance", "kring/cache", "kring/consistenthash"},
-	"kring/httpapi":        {"kring/cluster", "kring/cache", "kring/peers", "kring/balance"},
-	"kring/cluster":        {"kring/cache", "kring/peers", "kring/membership"},
-	"kring/peers":          {"kring/cache", "kring/membership"},
-	"kring/peers/memnet":   {},
-	"kring/origin":         {"kring/cache", "kring/balance"},
-	"kring/origin/demo":    {},
-	"kring/loadgen":        {"kring/client"},
-	"kring/client":         {"kring/balance"},
-	"kring/balance":        {},
-	"kring/cache":          {},
-	"kring/e2e":            {}, // tests alone
-	"kring/membership":     {"kring/consistenthash"},
-	"kring/consistenthash": {},
-	"kring/bench":          {"kring/bench/drive", "kring/bench/rival", "kring/balance", "kring/cache", "kring/consistenthash"},
-	"kring/bench/drive":    {},
-	"kring/bench/rival":    {"kring/cache", "kring/cluster", "kring/consistenthash", "kring/httpapi", "kring/membership", "kring/peers"},
+	"kring":                   {"kring/cli"},
+	"kring/cli":               {"kring/config", "kring/node", "kring/origin/demo", "kring/consistenthash", "kring/membership", "kring/httpapi", "kring/client", "kring/loadgen"},
+	"kring/config":            {"kring/node", "kring/cache", "kring/membership", "kring/balance", "kring/origin", "kring/httpapi"},
+	"kring/node":              {"kring/httpapi", "kring/cluster", "kring/peers", "kring/membership", "kring/origin", "kring/balance", "kring/cache", "kring/consistenthash"},
+	"kring/node/nodetest":     {"kring/node", "kring/httpapi", "kring/cluster", "kring/peers", "kring/membership", "kring/origin", "kring/balance", "kring/cache", "kring/consistenthash", "kring/internal/testlog"},
+	"kring/httpapi":           {"kring/httpserver", "kring/cluster", "kring/cache", "kring/peers", "kring/balance"},
+	"kring/httpserver":        {},
+	"kring/cluster":           {"kring/cache", "kring/peers", "kring/membership"},
+	"kring/peers":             {"kring/cache", "kring/internal/sockets", "kring/internal/throttle", "kring/membership"},
+	"kring/peers/memnet":      {},
+	"kring/origin":            {"kring/cache", "kring/balance", "kring/internal/sockets", "kring/internal/throttle"},
+	"kring/origin/demo":       {},
+	"kring/loadgen":           {"kring/client"},
+	"kring/client":            {"kring/balance"},
+	"kring/balance":           {},
+	"kring/cache":             {},
+	"kring/e2e":               {}, // tests alone
+	"kring/membership":        {"kring/consistenthash"},
+	"kring/consistenthash":    {},
+	"kring/internal/sockets":  {},
+	"kring/internal/throttle": {},
+	"kring/internal/testlog":  {}, // for tests
+	"kring/bench":             {"kring/bench/drive", "kring/bench/rival", "kring/balance", "kring/cache", "kring/consistenthash"},
+	"kring/bench/drive":       {},
+	"kring/bench/rival":       {"kring/cache", "kring/cluster", "kring/consistenthash", "kring/httpapi", "kring/membership", "kring/peers"},
 }
 
 // inBench: the bench measures libraries beside Kring, so it may import them.

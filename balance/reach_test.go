@@ -20,9 +20,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"kring/balance"
+	"kring/internal/testlog"
 )
 
-// authority makes ca.pem, and cert.pem and key.pem of localhost that it signed.
+// authority makes ca.pem, and a certificate and key for localhost signed by it.
 func authority(t *testing.T, dir string) *x509.CertPool {
 	t.Helper()
 	template := func(n int64) *x509.Certificate {
@@ -65,9 +66,9 @@ func authority(t *testing.T, dir string) *x509.CertPool {
 	return roots
 }
 
-// A redis-server that wants passwords, and one that speaks TLS only: pools in
-// a process of its own, which trusts the authority by its environment, share
-// what they should, in the database where they should.
+// One redis-server wants passwords, the other one speaks only TLS. Pools in
+// another process, which trusts the authority by its environment, share their
+// state in the right database.
 func TestHowRedisIsReached(t *testing.T) {
 	dir := t.TempDir()
 	roots := authority(t, dir)
@@ -145,12 +146,12 @@ func TestHowRedisIsReached(t *testing.T) {
 				tt.set(&rc)
 				cfg := config(policy, 1, 1)
 				if tt.why != "" {
-					log := &logBuffer{}
+					log := &testlog.Buffer{}
 					p := openPool(t, cfg, dialRedis(t, rc), logged(log))
 					if got := names(t, p, 4, true); got != "abab" || !p.Status().Degraded {
 						t.Errorf("picks %s, %+v", got, p.Status())
 					}
-					eventually(t, "a line in the log with "+tt.why, func() bool { return log.count(tt.why) == 1 })
+					eventually(t, "a line in the log with "+tt.why, func() bool { return log.Count(tt.why) == 1 })
 					return
 				}
 				t.Setenv("SSL_CERT_FILE", filepath.Join(dir, "ca.pem"))

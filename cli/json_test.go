@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"kring/internal/testlog"
 )
 
 // record is a line of a log in JSON.
@@ -37,7 +39,7 @@ func records(t *testing.T, text string) (all []record) {
 // start to what it says last.
 func TestAllIsJSON(t *testing.T) {
 	origin := run(t, nil, "origin", "--listen", "127.0.0.1:0", "--latency", "1h")
-	stdout, stderr := &lines{}, &lines{}
+	stdout, stderr := &testlog.Buffer{}, &testlog.Buffer{}
 	cmd := exec.Command("kring", "serve", "--log-format", "json", "--listen", "127.0.0.1:0", "--node-id", "n", "--insecure",
 		"--cache-max-bytes", "900TiB", "--limits-request-timeout", "1h", "--handoff-drain-timeout", "1h",
 		"--groups", `[{name: docs, load_timeout: 1h, origin: {pool: p, path: "/docs/{key}"}}]`,

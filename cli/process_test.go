@@ -2,7 +2,6 @@ package cli_test
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -10,9 +9,10 @@ import (
 	"os/exec"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"kring/internal/testlog"
 )
 
 // patience is how long something that must happen may take on a busy machine.
@@ -23,7 +23,7 @@ type process struct {
 	cmd    *exec.Cmd
 	ready  string // the ready line
 	url    string // in it
-	stderr lines
+	stderr testlog.Buffer
 	done   chan error
 }
 
@@ -93,22 +93,4 @@ func (p *process) signal(t *testing.T, s os.Signal) {
 	if err := p.cmd.Process.Signal(s); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// lines collects what a process says, while it is being read.
-type lines struct {
-	mu   sync.Mutex // guards text
-	text bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"kring/internal/testlog"
 	"kring/node/nodetest"
 )
 
@@ -48,25 +49,8 @@ type process struct {
 	id, url string
 	cmd     *exec.Cmd
 	args    []string
-	output  *lockedBuffer
+	output  *testlog.Buffer
 	files   int // limit of open files; 0: the test's own
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 func (p *process) start(t *testing.T) {
@@ -80,7 +64,7 @@ func (p *process) start(t *testing.T) {
 		limited := []string{"-c", `ulimit -n "$0" && exec "$@"`, strconv.Itoa(p.files), bin}
 		p.cmd = exec.Command("sh", append(limited, p.args...)...)
 	}
-	p.output = &lockedBuffer{}
+	p.output = &testlog.Buffer{}
 	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
 	p.cmd.Dir = t.TempDir()
 	if err := p.cmd.Start(); err != nil {

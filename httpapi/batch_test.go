@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"kring/cache"
+	"kring/cluster"
 	"kring/httpapi"
 	"kring/membership"
 	"kring/peers"
@@ -51,11 +52,12 @@ func TestSlowReaderOfABatchGetsAllOfIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.Start(c)
+		cl := cluster.New(c, p)
+		p.Start(cl)
 		defer closed(t, p)
 		limits := httpapi.DefaultLimits()
 		limits.RequestTimeout = 5 * time.Second
-		api, err := httpapi.New(httpapi.Options{Node: testNode, Cluster: "kring", Limits: limits, Cache: c, Peers: p})
+		api, err := httpapi.New(httpapi.Options{Node: testNode, ClusterName: "kring", Limits: limits, Cluster: cl, Peers: p})
 		if err != nil {
 			t.Fatal(err)
 		}

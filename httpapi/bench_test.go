@@ -87,7 +87,7 @@ func benchmarkRequest(b *testing.B, server *http.Server, wrap func(net.Listener)
 // BenchmarkHit is a hit as the server answers it, but for the system calls.
 func BenchmarkHit(b *testing.B) {
 	a := newTestAPI(b)
-	if _, err := a.cache.Put(b.Context(), &cache.Request{
+	if _, err := a.cluster.Put(b.Context(), &cache.Request{
 		Op: cache.OpPut, Key: cache.Key{Group: "kv", Key: "some-key"}, Value: make([]byte, 1000), ContentType: "text/plain", ID: 1,
 	}); err != nil {
 		b.Fatal(err)
@@ -101,7 +101,7 @@ func BenchmarkBatch(b *testing.B) {
 	keys := make([]string, 100)
 	for i := range keys {
 		keys[i] = "key-" + strconv.Itoa(i)
-		if _, err := a.cache.Put(b.Context(), &cache.Request{
+		if _, err := a.cluster.Put(b.Context(), &cache.Request{
 			Op: cache.OpPut, Key: cache.Key{Group: "kv", Key: keys[i]}, Value: bytes.Repeat([]byte("x"), 1000), ContentType: "text/plain", ID: uint64(i + 1),
 		}); err != nil {
 			b.Fatal(err)
@@ -115,7 +115,7 @@ func BenchmarkBatch(b *testing.B) {
 // BenchmarkLargeHit is a hit of a value that is charged to the budget of answers.
 func BenchmarkLargeHit(b *testing.B) {
 	a := newTestAPI(b)
-	if _, err := a.cache.Put(b.Context(), &cache.Request{
+	if _, err := a.cluster.Put(b.Context(), &cache.Request{
 		Op: cache.OpPut, Key: cache.Key{Group: "kv", Key: "some-key"}, Value: make([]byte, 8<<10), ContentType: "text/plain", ID: 1,
 	}); err != nil {
 		b.Fatal(err)

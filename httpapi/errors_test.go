@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"kring/cache"
+	"kring/cluster"
 )
 
 // TestFailures holds the table of codes to the one that clients were promised.
@@ -50,6 +52,11 @@ func TestFailures(t *testing.T) {
 	if n != len(failures) {
 		t.Errorf("the table has %d codes, %d are promised", len(failures), n)
 	}
+	for _, e := range cache.Errors {
+		if _, ok := failures[e.Code]; !ok {
+			t.Errorf("the table has no row for the cache's error %s", e.Code)
+		}
+	}
 }
 
 func TestKnown(t *testing.T) {
@@ -64,7 +71,6 @@ func TestKnown(t *testing.T) {
 		{context.Canceled, "client-gone", ""},
 		{fmt.Errorf("wait: %w", context.DeadlineExceeded), "origin-timeout", ""},
 		{errors.New("secret"), "internal", ""},
-		{cache.ErrActHere, "internal", ""},
 		{&cache.Error{Code: "unheard-of", Detail: "secret"}, "internal", ""},
 		{&cluster.UnconfirmedError{Nodes: []string{"kring-2"}}, "write-unconfirmed", "not confirmed by kring-2"},
 	} {
@@ -94,5 +100,20 @@ func TestProblemAsText(t *testing.T) {
 		if err := json.Unmarshal(body, &back); err != nil || back.Detail != p.Detail || contentType != "application/problem+json" {
 			t.Errorf("%s: %q %q %v", accept, contentType, body, err)
 		}
+	}
+}
+
+// Each status of a client whose request was not read has its problem, and a
+// header has room for the longest key, each byte of it escaped.
+func TestRequestsThatAreNotRead(t *testing.T) {
+	a := newTestAPI(t)
+	for status := range unread {
+		want := fmt.Sprintf("HTTP/1.1 %d ", status)
+		if got := string(a.explainUnread(status)); !strings.HasPrefix(got, want) || !strings.Contains(got, `"type":"/problems/`) {
+			t.Errorf("%d: %q", status, got)
+		}
+	}
+	if most := a.Server().MaxHeaderBytes; most != 16<<10+3*1024 {
+		t.Errorf("%d bytes of header", most)
 	}
 }

@@ -2,7 +2,6 @@ package httpapi_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -13,7 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,7 +19,9 @@ import (
 	"go.uber.org/goleak"
 
 	"kring/cache"
+	"kring/cluster"
 	"kring/httpapi"
+	"kring/internal/testlog"
 	"kring/membership"
 	"kring/peers"
 )
@@ -35,7 +35,7 @@ type server struct {
 	api    *httpapi.API
 	cache  *cache.Cache
 	origin *origin
-	log    *logBuffer
+	log    *testlog.Buffer
 	http   *http.Server
 	// options are what api was built from.
 	options httpapi.Options
@@ -46,8 +46,10 @@ type setup struct {
 	cache   cache.Options
 	peers   peers.Options
 	options httpapi.Options
-	server  func(*http.Server)
-	listen  func(net.Listener) net.Listener
+	// elsewhere, if not nil, is in place of the peers for all but the API itself.
+	elsewhere *elsewhere
+	server    func(*http.Server)
+	listen    func(net.Listener) net.Listener
 }
 
 const testNode = "kring-1"
@@ -55,7 +57,7 @@ const testNode = "kring-1"
 // serve starts a server that the test's end stops.
 func serve(t testing.TB, change ...func(*setup)) *server {
 	t.Helper()
-	s := &server{origin: newOrigin(), log: &logBuffer{}}
+	s := &server{origin: newOrigin(), log: &testlog.Buffer{}}
 	docs := cache.DefaultGroupConfig("docs")
 	docs.Origin = cache.OriginConfig{Pool: "docs", Path: "/docs/{key}"}
 	docs.Jitter = 0
@@ -73,7 +75,7 @@ func serve(t testing.TB, change ...func(*setup)) *server {
 		peers: peers.Options{
 			Self: membership.Member{ID: testNode, URL: "http://127.0.0.1:8001", Weight: 1}, Config: membership.DefaultConfig(), Log: log,
 		},
-		options: httpapi.Options{Node: testNode, Version: "test", Cluster: "kring", Limits: httpapi.DefaultLimits(), Log: log},
+		options: httpapi.Options{Node: testNode, Version: "test", ClusterName: "kring", Limits: httpapi.DefaultLimits(), Log: log},
 	}
 	for _, f := range change {
 		f(&conf)
@@ -87,10 +89,12 @@ func serve(t testing.TB, change ...func(*setup)) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Start(s.cache)
+	conf.options.Cluster, conf.options.Peers = cluster.New(s.cache, p), p
+	p.Start(conf.options.Cluster)
 	t.Cleanup(func() { closed(t, p) })
-
-	conf.options.Cache, conf.options.Peers = s.cache, p
+	if conf.elsewhere != nil {
+		conf.options.Cluster = cluster.New(s.cache, conf.elsewhere)
+	}
 	s.options = conf.options
 	if s.api, err = httpapi.New(conf.options); err != nil {
 		t.Fatal(err)
@@ -163,24 +167,6 @@ func (o *origin) Load(ctx context.Context, l *cache.Load) (cache.Loaded, error) 
 		}
 	}
 	return cache.Loaded{Entry: e, Status: 200, Freshness: unsaid}, nil
-}
-
-// logBuffer is a log that a test can read.
-type logBuffer struct {
-	mu  sync.Mutex // guards buf
-	buf bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
 }
 
 // answer is what came back, its body read.

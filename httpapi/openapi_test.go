@@ -10,6 +10,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"kring/cache"
+	"kring/cluster"
 	"kring/membership"
 	"kring/peers"
 )
@@ -34,7 +35,7 @@ func newTestAPI(t testing.TB) *API {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := New(Options{Node: "kring-1", Cache: c, Peers: p, Limits: DefaultLimits()})
+	a, err := New(Options{Node: "kring-1", Cluster: cluster.New(c, p), Peers: p, Limits: DefaultLimits()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +59,7 @@ func TestOpenAPIHasEachRoute(t *testing.T) {
 	doc := loadOpenAPI(t)
 	parameter := regexp.MustCompile(`[:*]([a-z]+)`)
 	var routed, written []string
-	for _, r := range newTestAPI(t).engine.Routes() {
+	for _, r := range newTestAPI(t).newEngine().Routes() {
 		if r.Method != "HEAD" { // as GET, says the document
 			routed = append(routed, r.Method+" "+parameter.ReplaceAllString(r.Path, "{$1}"))
 		}

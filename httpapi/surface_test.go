@@ -182,25 +182,9 @@ func TestLargeBatch(t *testing.T) {
 	}
 }
 
-// elsewhere is a cluster of which another node acts for every key.
-type elsewhere struct {
-	entry *cache.Entry
-	err   error
-}
-
-func (e elsewhere) Acts(string) (uint64, bool) { return 0, false }
-
-func (e elsewhere) Forward(context.Context, *cache.Request) (cache.Answer, error) {
-	return cache.Answer{Entry: e.entry, Node: "kring-2", OwnerKind: cache.KindHit, Kind: cache.KindPeer}, e.err
-}
-
-func (e elsewhere) Purge(context.Context, string, []string) []string {
-	return []string{"kring-2", "kring-3"}
-}
-
 func TestAnswerOfAnotherNode(t *testing.T) {
-	far := elsewhere{entry: &cache.Entry{Value: []byte("far"), ETag: `"t"`, ContentType: "text/plain"}}
-	s := serve(t, func(c *setup) { c.cache.Router, c.cache.Purger = far, far })
+	far := &cache.Entry{Value: []byte("far"), ETag: `"t"`, ContentType: "text/plain"}
+	s := serve(t, actsElsewhere(t, answering(far, nil)))
 	got := s.do(t, "GET /v1/cache/kv/a")
 	if got.StatusCode != 200 || got.body != "far" {
 		t.Fatalf("%d %q", got.StatusCode, got.body)
@@ -225,8 +209,7 @@ func TestAnswerOfAnotherNode(t *testing.T) {
 
 // TestErrorOfAnotherNode: its cause stays in the house.
 func TestErrorOfAnotherNode(t *testing.T) {
-	far := elsewhere{err: cache.ErrOriginBadAnswer.Because(errors.New("secret"))}
-	s := serve(t, func(c *setup) { c.cache.Router = far })
+	s := serve(t, actsElsewhere(t, answering(nil, cache.ErrOriginBadAnswer.Because(errors.New("secret")))))
 	got := s.do(t, "GET /v1/cache/docs/a")
 	if got.StatusCode != 502 || !strings.Contains(got.body, "/problems/origin-bad-answer") || strings.Contains(got.body, "secret") {
 		t.Errorf("%d %q", got.StatusCode, got.body)
@@ -237,7 +220,7 @@ func TestErrorOfAnotherNode(t *testing.T) {
 // log.
 func TestPanic(t *testing.T) {
 	s := serve(t, func(c *setup) { c.options.Draining = onceBroken() })
-	// serveHTTP asks once, the handler of readyz again.
+	// Handler asks once, the handler of readyz again.
 	got := s.do(t, "GET /readyz")
 	if got.StatusCode != 500 || !strings.Contains(got.body, "/problems/internal") || strings.Contains(got.body, "a bug") {
 		t.Errorf("%d %q", got.StatusCode, got.body)

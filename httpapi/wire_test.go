@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"kring/cache"
+	"kring/peers"
 )
 
 // TestMalformed sends what no client should. Each is answered once, and the
@@ -196,15 +197,13 @@ func TestHalfClosed(t *testing.T) {
 // gives it up when its caller does.
 type slowElsewhere struct{ begun, release chan struct{} }
 
-func (slowElsewhere) Acts(string) (uint64, bool) { return 0, false }
-
-func (e slowElsewhere) Forward(ctx context.Context, _ *cache.Request) (cache.Answer, error) {
+func (e slowElsewhere) call(ctx context.Context, _ *peers.Request) (peers.Reply, error) {
 	e.begun <- struct{}{}
 	select {
 	case <-e.release:
-		return cache.Answer{Node: "kring-2", Created: true}, nil
+		return peers.Reply{Answer: cache.Answer{Node: "kring-2", Created: true}}, nil
 	case <-ctx.Done():
-		return cache.Answer{}, ctx.Err()
+		return peers.Reply{}, ctx.Err()
 	}
 }
 
@@ -221,7 +220,7 @@ func TestASlowWriteOfAHalfClosedClient(t *testing.T) {
 	} {
 		t.Run(c.line, func(t *testing.T) {
 			far := slowElsewhere{begun: make(chan struct{}, 1), release: make(chan struct{})}
-			s := serve(t, func(c *setup) { c.cache.Router = far })
+			s := serve(t, actsElsewhere(t, far.call))
 			conn := s.dial(t)
 			defer closed(t, conn)
 			if _, err := io.WriteString(conn, request(c.line, nil, c.body)); err != nil {
@@ -263,25 +262,20 @@ func TestASlowWriteOfAHalfClosedClient(t *testing.T) {
 	}
 }
 
-// stuckElsewhere is a cluster whose other node never answers a write.
-type stuckElsewhere struct{}
-
-func (stuckElsewhere) Acts(string) (uint64, bool) { return 0, false }
-
-func (stuckElsewhere) Forward(ctx context.Context, _ *cache.Request) (cache.Answer, error) {
+// stuckCall never answers a write.
+func stuckCall(ctx context.Context, _ *peers.Request) (peers.Reply, error) {
 	select {
 	case <-ctx.Done():
-		return cache.Answer{}, cache.ErrWriteUnconfirmed.Because(ctx.Err())
+		return peers.Reply{}, ctx.Err()
 	case <-time.After(10 * time.Second):
-		return cache.Answer{}, errors.New("the write's time did not end")
+		return peers.Reply{}, errors.New("the write's time did not end")
 	}
 }
 
 // TestAWritesTimeEnds: a write whose client waits for ever ends at
 // request_timeout, whatever becomes of it.
 func TestAWritesTimeEnds(t *testing.T) {
-	s := serve(t, func(c *setup) {
-		c.cache.Router = stuckElsewhere{}
+	s := serve(t, actsElsewhere(t, stuckCall), func(c *setup) {
 		c.options.Limits.RequestTimeout = 20 * time.Millisecond
 	})
 	for _, c := range []struct{ line, body string }{

@@ -20,7 +20,7 @@ func TestOwnerGoneDuringALoad(t *testing.T) {
 		gone func(n *nodetest.Node) (back func())
 	}{
 		{"killed", func(n *nodetest.Node) func() { n.Kill(); return func() {} }},
-		{"hanging", func(n *nodetest.Node) func() { return n.Freeze() }},
+		{"hanging", func(n *nodetest.Node) func() { return n.Hold() }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := nodetest.Start(t, 3)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"kring/cache"
+	"kring/internal/throttle"
 )
 
 const (
@@ -25,25 +26,6 @@ const (
 	// another process of the same id is an impostor, not its successor.
 	aliveWithin = time.Second
 )
-
-// ServeHTTP is Accept for a server that has nothing but the peer link.
-func (p *Peers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	err := p.Accept(w, r)
-	switch {
-	case err == nil:
-	case errors.Is(err, ErrNoUpgrade):
-		w.Header().Set("Connection", "Upgrade")
-		w.Header().Set("Upgrade", UpgradeName)
-		http.Error(w, "this is the route of the peer link", http.StatusUpgradeRequired)
-	case errors.Is(err, cache.ErrOverloaded):
-		http.Error(w, "no more peer links now", http.StatusServiceUnavailable)
-	default:
-		if skipped, due := p.every(strangersEvery, notice{"", causeUpgrade}); due {
-			p.log.Warn("peer link cannot be upgraded", slog.Any("error", err), slog.Uint64("not_logged", skipped))
-		}
-		http.Error(w, "upgrade failed", http.StatusInternalServerError)
-	}
-}
 
 // ErrNoUpgrade is the error of a request that asks for no link.
 var ErrNoUpgrade = errors.New("the request asks for no upgrade to " + UpgradeName)
@@ -141,9 +123,9 @@ func (p *Peers) retireOthers(id string, incarnation uint64) {
 	for _, in := range p.links() {
 		if in.id == id && in.incarnation != incarnation {
 			in.w.close(errLinkClosed)
-			if skipped, due := p.every(strangersEvery, notice{id, causeOusted}); due {
+			if skipped, due := p.notices.Due(notice{id, causeOusted}, strangersEvery); due {
 				p.log.Warn("link of another process with this id ended: a predecessor's, or the id is used twice",
-					slog.String("peer", id), slog.Uint64("not_logged", skipped))
+					slog.String("peer", id), slog.Int("not_logged", skipped))
 			}
 		}
 	}
@@ -156,7 +138,7 @@ func (p *Peers) compareViews(c *claim) {
 		return
 	}
 	p.mismatches.Add(1)
-	if p.once(notice{c.id, causeView}) {
+	if _, due := p.notices.Due(notice{c.id, causeView}, throttle.Once); due {
 		p.log.Warn("peer has another list of members", slog.String("peer", c.id))
 	}
 }

@@ -56,17 +56,17 @@ func TestAMemberThatIsStillStartingIsNoWarning(t *testing.T) {
 		<-time.After(2 * time.Second)
 		late.run()
 		<-time.After(3 * time.Second)
-		if first.log.count("level=WARN msg=\"peer is not called\"") != 0 || first.log.count("level=INFO msg=\"peer is not reached yet\" peer=n1") != 1 {
-			t.Errorf("a member that came late: %s", first.log.text.String())
+		if first.log.Count("level=WARN msg=\"peer is not called\"") != 0 || first.log.Count("level=INFO msg=\"peer is not reached yet\" peer=n1") != 1 {
+			t.Errorf("a member that came late: %s", first.log.String())
 		}
 		<-time.After(20 * time.Second)
-		if first.log.count("level=WARN msg=\"peer is not called\" peer=n2") != 1 {
-			t.Errorf("a member that never came: %s", first.log.text.String())
+		if first.log.Count("level=WARN msg=\"peer is not called\" peer=n2") != 1 {
+			t.Errorf("a member that never came: %s", first.log.String())
 		}
 		late.stop()
 		<-time.After(5 * time.Second)
-		if first.log.count("level=WARN msg=\"peer is not called\" peer=n1") != 1 {
-			t.Errorf("a member that went: %s", first.log.text.String())
+		if first.log.Count("level=WARN msg=\"peer is not called\" peer=n1") != 1 {
+			t.Errorf("a member that went: %s", first.log.String())
 		}
 	})
 }

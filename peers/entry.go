@@ -34,8 +34,14 @@ func appendEntry(b []byte, e *cache.Entry, now time.Time) []byte {
 	b = binary.BigEndian.AppendUint64(b, e.Version.View)
 	b = binary.BigEndian.AppendUint64(b, e.Version.ViewID)
 	b = binary.BigEndian.AppendUint64(b, e.Version.Counter)
-	b = appendDuration(b, e.Age(now))
-	b = appendDuration(b, e.TTL)
+	age, ttl := e.Age(now), time.Duration(0) // 0: for ever
+	if !e.Forever() {
+		if ttl = e.TTL(); ttl <= 0 { // over at once
+			age, ttl = age+1, 1
+		}
+	}
+	b = appendDuration(b, age)
+	b = appendDuration(b, ttl)
 	b = appendDuration(b, e.StaleWhileRevalidate)
 	b = appendDuration(b, e.StaleIfError)
 	return appendValue(b, e.Value)
@@ -53,14 +59,18 @@ func (d *decoder) described(now time.Time) *cache.Entry {
 	if flags >= entryFlagsEnd {
 		d.fail("unknown flags of an entry")
 	}
-	return &cache.Entry{
+	e := &cache.Entry{
 		Negative: flags&entryNegative != 0, NoStore: flags&entryNoStore != 0,
 		ContentType: d.repeated(), ContentEncoding: d.string(), ETag: d.string(),
 		LastModified: d.string(), OriginETag: d.string(),
 		Version: cache.Version{View: d.uint64(), ViewID: d.uint64(), Counter: d.uint64()},
-		Born:    now.Add(-d.duration()), TTL: d.duration(),
-		StaleWhileRevalidate: d.duration(), StaleIfError: d.duration(),
+		Born:    now.Add(-d.duration()),
 	}
+	if ttl := d.duration(); ttl > 0 {
+		e.Expires = e.Born.Add(ttl)
+	}
+	e.StaleWhileRevalidate, e.StaleIfError = d.duration(), d.duration()
+	return e
 }
 
 func appendCopy(b []byte, c *cache.Copy, now time.Time) []byte {

@@ -7,11 +7,11 @@ import (
 	"io"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"kring/internal/testlog"
 	"kring/peers"
 )
 
@@ -61,10 +61,10 @@ func TestWhoDoesNotBelongIsRefusedWithOneClearLine(t *testing.T) {
 					if s := n.Stats(); s.Refused < 2 {
 						t.Errorf("%d refused in 20 s", s.Refused)
 					}
-					told := n.log.count("link refused")
-					if told < 1 || told > 1+test.more || n.log.count(test.want[i]) == 0 ||
-						n.log.count("level=") > told+n.log.count("nothing listens at its address") || n.log.count(`\`) != 0 {
-						t.Errorf("log of %s: %s", n.id, n.log.text.String())
+					told := n.log.Count("link refused")
+					if told < 1 || told > 1+test.more || n.log.Count(test.want[i]) == 0 ||
+						n.log.Count("level=") > told+n.log.Count("nothing listens at its address") || n.log.Count(`\`) != 0 {
+						t.Errorf("log of %s: %s", n.id, n.log.String())
 					}
 				}
 				if _, err := c.nodes[0].get(t.Context(), 1, "k"); !peers.NoAnswer(err) {
@@ -100,20 +100,17 @@ func TestTheSecretIsProvedByBothSides(t *testing.T) {
 // tape is a connection that keeps what is written.
 type tape struct {
 	net.Conn
-	mu   *sync.Mutex
-	kept *bytes.Buffer
+	kept *testlog.Buffer
 }
 
 func (c tape) Write(b []byte) (int, error) {
-	c.mu.Lock()
 	c.kept.Write(b)
-	c.mu.Unlock()
 	return c.Conn.Write(b)
 }
 
 func TestARecordedLinkPlayedAgainIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		recorded := tape{mu: &sync.Mutex{}, kept: &bytes.Buffer{}}
+		recorded := &testlog.Buffer{}
 		c := build(t, 2, func(i int, o *peers.Options) {
 			o.Config.Secret = "s"
 			if dial := o.Dial; i == 0 {
@@ -122,7 +119,7 @@ func TestARecordedLinkPlayedAgainIsRefused(t *testing.T) {
 					if err != nil {
 						return nil, err
 					}
-					return tape{conn, recorded.mu, recorded.kept}, nil
+					return tape{conn, recorded}, nil
 				}
 			}
 		})
@@ -141,9 +138,7 @@ func TestARecordedLinkPlayedAgainIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		recorded.mu.Lock()
-		played := bytes.Clone(recorded.kept.Bytes())
-		recorded.mu.Unlock()
+		played := []byte(recorded.String())
 		go conn.Write(played)
 		said, err := io.ReadAll(conn)
 		if err != nil || !bytes.Contains(said, []byte("cluster.secret of ")) {
@@ -190,8 +185,8 @@ func TestASecondProcessWithALivingNodesIDIsRefused(t *testing.T) {
 		impostor.host = "elsewhere:1"
 		impostor.run()
 		<-time.After(10 * time.Second)
-		if n := c.nodes[0].log.count("duplicate id"); n != 1 {
-			t.Errorf("logged %d times: %s", n, c.nodes[0].log.text.String())
+		if n := c.nodes[0].log.Count("duplicate id"); n != 1 {
+			t.Errorf("logged %d times: %s", n, c.nodes[0].log.String())
 		}
 		if open, reason := c.nodes[0].open("n1"); open {
 			t.Error("the real one is not called:", reason)
@@ -216,7 +211,7 @@ func TestTheProcessAtTheAddressInTheListIsTheRealOne(t *testing.T) {
 		if s := c.nodes[0].Stats(); s.Incoming != 1 || s.Refused == 0 {
 			t.Errorf("%d links, %d refused", s.Incoming, s.Refused)
 		}
-		if n := c.nodes[0].log.count("link of another process"); n != 1 {
+		if n := c.nodes[0].log.Count("link of another process"); n != 1 {
 			t.Errorf("logged %d times", n)
 		}
 		if a, err := c.nodes[1].get(t.Context(), 0, "k"); err != nil || a.Node != "n0" {

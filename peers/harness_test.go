@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -16,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"kring/cache"
+	"kring/internal/testlog"
 	"kring/membership"
 	"kring/peers"
 	"kring/peers/memnet"
@@ -38,7 +38,7 @@ type node struct {
 	c        *members
 	server   *http.Server
 	serving  sync.WaitGroup
-	log      *logLines
+	log      *testlog.Buffer
 
 	mu        sync.Mutex // guards all below
 	serve     func(ctx context.Context, req *cache.Request) (cache.Answer, error)
@@ -78,7 +78,7 @@ func build(t *testing.T, n int, tune ...func(i int, o *peers.Options)) *members 
 
 func (c *members) node(i int, tune ...func(i int, o *peers.Options)) *node {
 	c.t.Helper()
-	n := &node{id: fmt.Sprintf("n%d", i), host: host(i), c: c, served: map[string]int{}, log: &logLines{}}
+	n := &node{id: fmt.Sprintf("n%d", i), host: host(i), c: c, served: map[string]int{}, log: &testlog.Buffer{}}
 	n.serve = func(_ context.Context, req *cache.Request) (cache.Answer, error) {
 		return cache.Answer{Kind: cache.KindLoad, Node: n.id, Status: 200, Entry: &cache.Entry{Value: []byte(req.Key.Key)}}, nil
 	}
@@ -299,22 +299,4 @@ func (c *members) checkBooks() {
 	if p, d, a := sums(); p != d+a {
 		c.t.Errorf("peer %d, delivered %d, abandoned %d", p, d, a)
 	}
-}
-
-// logLines keeps what was logged.
-type logLines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *logLines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *logLines) count(part string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.text.String(), part)
 }

@@ -1,6 +1,10 @@
 package peers
 
-import "slices"
+import (
+	"slices"
+
+	"kring/internal/sockets"
+)
 
 // held is a call that changes something and has not begun.
 //
@@ -32,8 +36,8 @@ func (in *incoming) release() {
 	}
 	buffered := in.reader.buffered()
 	if buffered < headerLen || in.held[len(in.held)-1].due == 0 {
-		waiting, ended := unread(in.w.conn)
-		if ended {
+		waiting, err := sockets.Unread(in.w.conn)
+		if err != nil {
 			return
 		}
 		due := in.taken + int64(buffered+waiting)

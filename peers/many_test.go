@@ -22,7 +22,7 @@ func (n *node) stores(value func(key string) []byte) {
 		if strings.HasPrefix(key, "no") {
 			return cache.Answer{}, false
 		}
-		e := &cache.Entry{Value: value(key), ContentType: "text/plain", ETag: `"` + key + `"`, Born: time.Now(), TTL: time.Minute}
+		e := &cache.Entry{Value: value(key), ContentType: "text/plain", ETag: `"` + key + `"`, Born: time.Now(), Expires: time.Now().Add(time.Minute)}
 		return cache.Answer{Entry: e, Kind: cache.KindHit, OwnerKind: cache.KindHit, Node: n.id}, true
 	}
 }
@@ -78,7 +78,7 @@ func TestManyGetsWhoseHandlerPanics(t *testing.T) {
 		if len(answers) != 3 || answers[0].Entry == nil || answers[1].Entry != nil || answers[2].Entry != nil {
 			t.Errorf("%+v", answers)
 		}
-		if c.nodes[1].log.count("panic while a peer's call was served") == 0 {
+		if c.nodes[1].log.Count("panic while a peer's call was served") == 0 {
 			t.Error("the panic is not in the log")
 		}
 		if a, err := c.nodes[0].get(t.Context(), 1, "bad"); err != nil || a.Kind != cache.KindLoad {

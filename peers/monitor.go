@@ -3,6 +3,8 @@ package peers
 import (
 	"context"
 	"time"
+
+	"kring/internal/sockets"
 )
 
 const (
@@ -173,6 +175,6 @@ func (l *link) behind(limit time.Duration) bool {
 	if l.quiet > limit+maxSilence {
 		return false
 	}
-	n, _ := unread(l.conn)
+	n, _ := sockets.Unread(l.conn)
 	return n > 0
 }

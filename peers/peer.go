@@ -8,13 +8,14 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
+	"kring/internal/sockets"
+	"kring/internal/throttle"
 	"kring/membership"
 )
 
@@ -88,7 +89,7 @@ func (pe *peer) run(ctx context.Context) {
 			switch {
 			case asRefusal(err) != nil:
 				wait = maxBackoff // somebody has to change a configuration first
-			case isShortage(err):
+			case sockets.Shortage(err):
 				wait, backoff = jitter(minBackoff), minBackoff // nobody is bothered by it
 			}
 			pe.pause(ctx, wait)
@@ -118,21 +119,13 @@ func (pe *peer) pause(ctx context.Context, wait time.Duration) {
 	}
 }
 
-// shortages are the errors of a connection that was not attempted for want of
-// something of this machine's own.
-var shortages = []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL}
-
-func isShortage(err error) bool {
-	return slices.ContainsFunc(shortages, func(s error) bool { return errors.Is(err, s) })
-}
-
 // refused opens the circuit after an attempt to connect that failed. Where this
 // machine lacked what it takes, that says nothing of the member: only if it
 // lasts does the monitor, as whenever there is no link.
 func (pe *peer) refused(err error) {
-	if isShortage(err) {
+	if sockets.Shortage(err) {
 		pe.tried.Store(true)
-		if pe.p.once(notice{"", causeShortage}) {
+		if _, due := pe.p.notices.Due(notice{"", causeShortage}, throttle.Once); due {
 			pe.p.log.Error("no descriptor or port left for a link", slog.String("peer", pe.id), slog.Any("error", err))
 		}
 		return

@@ -10,10 +10,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"kring/internal/throttle"
 	"kring/membership"
 )
 
-// LinkPath is the route that ServeHTTP belongs to.
+// LinkPath is the route of Accept.
 const LinkPath = "/v1/peer-link"
 
 // maxName bounds names in handshakes, in bytes.
@@ -65,6 +66,7 @@ type Peers struct {
 	mismatches, refusals, doubts atomic.Uint64
 	brokenFrames                 atomic.Uint64
 
+	notices *throttle.Lines[notice]
 	running sync.WaitGroup // all goroutines; added to under mu, while ctx lives
 
 	// mu guards all below, and the circuits.
@@ -76,7 +78,6 @@ type Peers struct {
 	pending  int           // connections before their handshake
 	incoming []*incoming
 	ended    map[string]endedLinks // by member, about incoming links that have ended
-	noticed  map[notice]*noticed   // what has been logged
 }
 
 // endedLinks is how many answers were counted here and sent on links, now
@@ -106,7 +107,7 @@ func New(o Options) (*Peers, error) {
 		cluster: o.Config.Name, secret: o.Config.Secret, ring: o.Config.RingParameters(),
 		maxValue: 8 << 20, room: o.Room, speaks: protocol, start: time.Now(), others: map[string]*peer{},
 		sharing: sharing{loads: map[uint64]*shared{}},
-		changed: make(chan struct{}), ended: map[string]endedLinks{}, noticed: map[notice]*noticed{},
+		changed: make(chan struct{}), ended: map[string]endedLinks{}, notices: throttle.New[notice](0),
 	}
 	if o.MaxFrameValue > 0 {
 		p.maxValue = int(min(o.MaxFrameValue, 1<<30))
@@ -147,7 +148,7 @@ func (p *Peers) Start(h Handler) {
 	}
 }
 
-// Close ends all links and waits for everything that Start and ServeHTTP began.
+// Close ends all links and waits for everything that Start and Accept began.
 // It is safe to call twice, and without Start.
 func (p *Peers) Close() error {
 	p.mu.Lock()

@@ -61,7 +61,7 @@ func TestOneOfTwoClustersIsReady(t *testing.T) {
 		c.nodes[0].isReady(false, "refused by n1: ")
 		c.nodes[1].isReady(true, "")
 		c.nodes[2].isReady(true, "")
-		if n := c.nodes[0].log.count("no longer ready"); n != 1 {
+		if n := c.nodes[0].log.Count("no longer ready"); n != 1 {
 			t.Errorf("logged %d times", n)
 		}
 		rename(0)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"kring/internal/throttle"
 )
 
 // cause is what a notice is about. Those below causeRefusals cross links as
@@ -30,7 +32,6 @@ const (
 	causeView      // another list of members
 	causeOusted    // another process of the same id
 	causeShortage  // no descriptor or port left here
-	causeUpgrade   // the HTTP server does not give the connection away
 )
 
 var causeNames = map[cause]string{
@@ -98,51 +99,21 @@ type notice struct {
 	cause  cause
 }
 
-type noticed struct {
-	at      time.Time
-	skipped uint64 // how often it was not logged since
-}
-
 // strangersEvery is how often a line may repeat that a stranger, or a broken
 // member, can bring about as often as it likes.
 const strangersEvery = time.Minute
 
-// once says whether a notice is new.
-func (p *Peers) once(n notice) bool {
-	_, first := p.every(0, n)
-	return first
-}
-
-// every says whether a notice is due that may repeat after a while (0: never),
-// and how often it was held back before.
-func (p *Peers) every(while time.Duration, n notice) (skipped uint64, due bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	now := time.Now()
-	if known := p.noticed[n]; known != nil {
-		if while == 0 || now.Sub(known.at) < while {
-			known.skipped++
-			return 0, false
-		}
-		skipped = known.skipped
-	}
-	p.noticed[n] = &noticed{at: now}
-	return skipped, true
-}
-
 // accepted forgets the refusals of a member: later ones are news.
 func (p *Peers) accepted(member string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	for c := range causeRefusals {
-		delete(p.noticed, notice{member, c})
+		p.notices.Forget(notice{member, c})
 	}
 }
 
 // tellRefusal logs that a member and this node do not talk, once for each
 // cause, whoever of them dialled and whoever refused.
 func (p *Peers) tellRefusal(member string, r *refusal) {
-	if p.once(notice{member, r.cause}) {
+	if _, due := p.notices.Due(notice{member, r.cause}, throttle.Once); due {
 		p.log.Error("peer link refused", slog.String("peer", member),
 			slog.String("cause", causeNames[r.cause]), slog.String("reason", r.reason))
 	}
@@ -170,16 +141,16 @@ func (p *Peers) tellTurnedAway(from net.Addr, c *claim, err error) {
 			return // what this node's own dialling comes to is said for certain
 		}
 	}
-	skipped, due := p.every(strangersEvery, notice{"", r.cause})
+	skipped, due := p.notices.Due(notice{"", r.cause}, strangersEvery)
 	if due {
 		p.log.Warn("stranger's peer link refused", slog.String("from", from.String()), slog.String("cause", causeNames[r.cause]),
-			slog.String("reason", r.reason), slog.Uint64("not_logged", skipped))
+			slog.String("reason", r.reason), slog.Int("not_logged", skipped))
 	}
 }
 
 // tellBroken logs that a member's link made no sense.
 func (p *Peers) tellBroken(member string, err error) {
-	if skipped, due := p.every(strangersEvery, notice{member, causeBroken}); due {
-		p.log.Warn("peer broke the protocol", slog.String("peer", member), slog.Any("error", err), slog.Uint64("not_logged", skipped))
+	if skipped, due := p.notices.Due(notice{member, causeBroken}, strangersEvery); due {
+		p.log.Warn("peer broke the protocol", slog.String("peer", member), slog.Any("error", err), slog.Int("not_logged", skipped))
 	}
 }

@@ -11,11 +11,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kring/internal/sockets"
 	"kring/peers/memnet"
 )
 
-// sockets are the two ends of a real connection.
-func sockets(t *testing.T) (here, there net.Conn) {
+// tcpPair is the two ends of a real connection.
+func tcpPair(t *testing.T) (here, there net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -44,34 +45,6 @@ func poll(t *testing.T, what string, holds func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatal("not within 20 s:", what)
 		}
-	}
-}
-
-// outer hides a connection as those do that count it.
-type outer struct{ net.Conn }
-
-func (o outer) NetConn() net.Conn { return o.Conn }
-
-func TestASocketTellsWhatItHasNotBeenAskedFor(t *testing.T) {
-	here, there := sockets(t)
-	if n, ended := unread(here); n != 0 || ended {
-		t.Errorf("nothing sent: %d, %v", n, ended)
-	}
-	if _, err := io.WriteString(there, "abc"); err != nil {
-		t.Fatal(err)
-	}
-	poll(t, "three bytes", func() bool { n, ended := unread(outer{here}); return n == 3 && !ended })
-	if _, err := io.ReadFull(here, make([]byte, 3)); err != nil {
-		t.Fatal(err)
-	}
-	if n, ended := unread(here); n != 0 || ended {
-		t.Errorf("all read: %d, %v", n, ended)
-	}
-	there.Close()
-	poll(t, "the end", func() bool { n, ended := unread(here); return n == 0 && ended })
-	here.Close()
-	if n, ended := unread(here); n != 0 || !ended {
-		t.Errorf("closed here: %d, %v", n, ended)
 	}
 }
 
@@ -107,11 +80,11 @@ func (w *watched) pass(d time.Duration) (open bool) {
 }
 
 func TestWhatThisNodeHasNotReadIsNotTheMembersSilence(t *testing.T) {
-	here, there := sockets(t)
+	here, there := tcpPair(t)
 	if _, err := io.WriteString(there, "a pong that the reader did not get round to"); err != nil {
 		t.Fatal(err)
 	}
-	poll(t, "bytes", func() bool { n, _ := unread(here); return n > 0 })
+	poll(t, "bytes", func() bool { n, _ := sockets.Unread(here); return n > 0 })
 	w := watch(t, here)
 	if w.pass(time.Second) {
 		t.Error("open, while bytes of the member wait to be read")
@@ -120,7 +93,7 @@ func TestWhatThisNodeHasNotReadIsNotTheMembersSilence(t *testing.T) {
 		t.Error("a reader that never comes round holds up the callers for ever")
 	}
 
-	here, _ = sockets(t)
+	here, _ = tcpPair(t)
 	w = watch(t, here)
 	if w.pass(silence) || !w.pass(2*tick) {
 		t.Error("an empty socket: not open when it should be")
@@ -128,7 +101,7 @@ func TestWhatThisNodeHasNotReadIsNotTheMembersSilence(t *testing.T) {
 }
 
 func TestOneLatePongIsNoSilence(t *testing.T) {
-	here, _ := sockets(t)
+	here, _ := tcpPair(t)
 	w := watch(t, here)
 	w.l.nextPing, w.l.lastPing = int64(time.Second), int64(time.Second) // so that it sends none
 	w.l.asked, w.l.unanswered = 1, 1
@@ -203,7 +176,7 @@ func TestNoDecisionWaitsForItsLine(t *testing.T) {
 
 // Pings that were answered do not count towards the next silence.
 func TestAnAnsweredPingIsNotCountedAgain(t *testing.T) {
-	here, _ := sockets(t)
+	here, _ := tcpPair(t)
 	w := watch(t, here)
 	w.l.nextPing, w.l.lastPing = int64(time.Minute), int64(time.Minute) // so that it sends none
 	w.l.asked, w.l.unanswered = 1, 5

@@ -8,31 +8,13 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"kring/internal/testlog"
 	"kring/peers/memnet"
 )
-
-// journal keeps what is logged.
-type journal struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (j *journal) Write(b []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(b)
-}
-
-func (j *journal) count(part string) int {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return strings.Count(j.text.String(), part)
-}
 
 // knock makes a handshake with n0 and returns all that n0 said, and what came of it.
 func knock(t *testing.T, n *memnet.Network, with *Peers, target string) (said string, err error) {
@@ -53,10 +35,10 @@ func knock(t *testing.T, n *memnet.Network, with *Peers, target string) (said st
 }
 
 // guarded is n0 with a secret and a name of its own, running, and its log.
-func guarded(t *testing.T, n *memnet.Network) (good, other *Peers, log *journal) {
+func guarded(t *testing.T, n *memnet.Network) (good, other *Peers, log *testlog.Buffer) {
 	t.Helper()
 	good, other = pair(t, n)
-	log = &journal{}
+	log = &testlog.Buffer{}
 	good.log = slog.New(slog.NewTextHandler(log, nil))
 	good.secret, good.cluster = "s", "salamander"
 	good.Start(idle{})
@@ -88,22 +70,20 @@ func TestAStrangerLearnsNothingAndFillsNoTable(t *testing.T) {
 			t.Errorf("%d counted", s.Refused)
 		}
 		// One line for each cause: a stranger may also say that it refuses.
-		if lines := log.count("stranger's peer link refused"); lines != 2 || log.count("x1b") != 0 {
-			t.Errorf("%d lines: %s", lines, log.text.String())
+		if lines := log.Count("stranger's peer link refused"); lines != 2 || log.Count("x1b") != 0 {
+			t.Errorf("%d lines: %s", lines, log.String())
 		}
-		good.mu.Lock()
-		if len(good.noticed) > 3 {
-			t.Errorf("%d notices", len(good.noticed))
+		if n := good.notices.Len(); n > 3 {
+			t.Errorf("%d notices", n)
 		}
-		good.mu.Unlock()
 
 		<-time.After(strangersEvery + time.Second)
 		if _, err := knock(t, n, stranger, "n0"); err == nil {
 			t.Error("let in")
 		}
 		synctest.Wait()
-		if log.count("stranger's peer link refused") != 3 || log.count("not_logged=") != 3 {
-			t.Errorf("after a while: %s", log.text.String())
+		if log.Count("stranger's peer link refused") != 3 || log.Count("not_logged=") != 3 {
+			t.Errorf("after a while: %s", log.String())
 		}
 
 		// One who knows the secret is a member, and told what is wrong.
@@ -115,8 +95,8 @@ func TestAStrangerLearnsNothingAndFillsNoTable(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if log.count("peer=n1 cause=cluster_name") != 1 {
-			t.Errorf("of the member: %s", log.text.String())
+		if log.Count("peer=n1 cause=cluster_name") != 1 {
+			t.Errorf("of the member: %s", log.String())
 		}
 	})
 }
@@ -125,7 +105,7 @@ func TestAMemberThatBreaksTheProtocolAgainAndAgainIsLoggedNowAndThen(t *testing.
 	synctest.Test(t, func(t *testing.T) {
 		n := memnet.New()
 		good, bad := pair(t, n)
-		log := &journal{}
+		log := &testlog.Buffer{}
 		good.log = slog.New(slog.NewTextHandler(log, nil))
 		good.Start(idle{})
 		defer good.Close()
@@ -144,13 +124,13 @@ func TestAMemberThatBreaksTheProtocolAgainAndAgainIsLoggedNowAndThen(t *testing.
 			synctest.Wait()
 		}
 		again(20)
-		if s := good.Stats(); s.BrokenFrames != 20 || log.count("broke the protocol") != 1 {
-			t.Errorf("%d counted: %s", s.BrokenFrames, log.text.String())
+		if s := good.Stats(); s.BrokenFrames != 20 || log.Count("broke the protocol") != 1 {
+			t.Errorf("%d counted: %s", s.BrokenFrames, log.String())
 		}
 		<-time.After(strangersEvery + time.Second)
 		again(1)
-		if log.count("broke the protocol") != 2 || log.count("not_logged=19") != 1 {
-			t.Errorf("after a while: %s", log.text.String())
+		if log.Count("broke the protocol") != 2 || log.Count("not_logged=19") != 1 {
+			t.Errorf("after a while: %s", log.String())
 		}
 	})
 }

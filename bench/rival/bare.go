@@ -5,14 +5,12 @@ import (
 	"strings"
 
 	"github.com/gin-gonic/gin"
-
-	"kring/cache"
 )
 
-// newNetHTTP is the least that serves the store over HTTP: no router, no limits,
+// newNetHTTP is the least server of the store over HTTP: no router, no limits,
 // no metrics, and the value's type as the only header.
 func newNetHTTP(o Options) (*server, error) {
-	c, err := newCache(o, nil)
+	c, err := newCache(o)
 	if err != nil {
 		return nil, err
 	}
@@ -22,29 +20,28 @@ func newNetHTTP(o Options) (*server, error) {
 			http.NotFound(w, r)
 			return
 		}
-		a, err := c.Get(r.Context(), cache.Key{Group: Group, Key: key}, false)
+		a, err := get(r.Context(), c, key)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadGateway)
 			return
 		}
 		w.Header()["Content-Type"] = []string{a.Entry.ContentType}
 		if _, err := w.Write(a.Entry.Value); err != nil {
-			panic(http.ErrAbortHandler) // the asker is gone
+			panic(http.ErrAbortHandler) // the caller has left
 		}
 	}, c.Close), nil
 }
 
-// newGin is the same behind one Gin route without middleware.
+// newGin is the same server behind one Gin route without middleware.
 func newGin(o Options) (*server, error) {
-	c, err := newCache(o, nil)
+	c, err := newCache(o)
 	if err != nil {
 		return nil, err
 	}
 	gin.SetMode(gin.ReleaseMode)
 	e := gin.New()
 	e.GET("/v1/cache/:group/*key", func(g *gin.Context) {
-		key := cache.Key{Group: g.Param("group"), Key: strings.TrimPrefix(g.Param("key"), "/")}
-		a, err := c.Get(g.Request.Context(), key, false)
+		a, err := get(g.Request.Context(), c, strings.TrimPrefix(g.Param("key"), "/"))
 		if err != nil {
 			g.String(http.StatusBadGateway, "%v", err)
 			return

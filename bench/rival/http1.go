@@ -14,24 +14,25 @@ import (
 	"time"
 
 	"kring/cache"
-	"kring/consistenthash"
+	"kring/cluster"
 	"kring/httpapi"
 	"kring/membership"
 	"kring/peers"
 )
 
-// callPath comes before group and key in the path of a call between nodes.
+// callPath is in front of group and key in the path of a call between nodes.
 const callPath = "/call/"
 
-// Headers of a call's answer, besides those that HTTP has.
+// Headers of a call's answer, besides HTTP's own.
 const (
 	headerKind = "Call-Kind"
 	headerAge  = "Call-Age" // nanoseconds
 	headerTTL  = "Call-TTL" // nanoseconds
 )
 
-// tunedTransport keeps as many idle connections as there are requests under
-// way: the default of two for each host closes most of them after one request.
+// tunedTransport keeps as many idle connections as there are requests in
+// flight. The default of two for each host would close most connections after
+// one request.
 func tunedTransport() *http.Transport {
 	return &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
@@ -43,49 +44,47 @@ func tunedTransport() *http.Transport {
 	}
 }
 
-// http1Router is a cache.Router that calls the owner with an ordinary HTTP/1.1
-// request, one at a time on each connection. It only knows gets.
-type http1Router struct {
-	self   string
-	ring   *consistenthash.Map
-	urls   map[string]string
-	client *http.Client
+// http1Peers call the owner with an ordinary HTTP/1.1 request, one at a time on each
+// connection. They support only gets, and take all members for alive.
+type http1Peers struct {
+	*peers.Peers // never started
+	urls         map[string]string
+	client       *http.Client
 }
 
-// newHTTP1Node is Kring's node in all but the call between the nodes: its
-// server and listener with their limits, its API, its cache, its ring.
+// newHTTP1Node is Kring's node in everything except the call between the nodes:
+// its server and listener with their limits, its API, its cache, its ring.
 func newHTTP1Node(o Options) (*server, error) {
 	number, err := o.number()
 	if err != nil {
 		return nil, err
 	}
-	router := &http1Router{
-		self: nodeName(number), ring: consistenthash.New(membership.DefaultConfig().VirtualNodes, nil),
-		urls: map[string]string{}, client: &http.Client{Transport: tunedTransport()},
+	p := &http1Peers{urls: map[string]string{}, client: &http.Client{Transport: tunedTransport()}}
+	members := membership.DefaultConfig()
+	for i, host := range o.Peers {
+		p.urls[nodeName(i+1)] = "http://" + host
+		members.Peers = append(members.Peers, nodeName(i+1)+"=http://"+host)
 	}
-	for i, p := range o.Peers {
-		router.ring.Add(nodeName(i + 1))
-		router.urls[nodeName(i+1)] = "http://" + p
-	}
-	c, err := newCache(o, router)
+	p.Peers, err = peers.New(peers.Options{
+		Self: membership.Member{ID: nodeName(number)}, Config: members,
+		Dial: func(context.Context, string) (net.Conn, error) { return nil, errors.New("this variant has no links") },
+	})
 	if err != nil {
 		return nil, err
 	}
-	// The API wants to know its peers; it shows them to operators.
-	alone, err := peers.New(peers.Options{Self: membership.Member{ID: router.self, URL: "http://" + o.Listen}, Config: membership.DefaultConfig()})
+	c, err := newCache(o)
+	if err != nil {
+		return nil, err
+	}
+	cl := cluster.New(c, p)
+	api, err := httpapi.New(httpapi.Options{
+		Node: p.Self(), Version: "bench", ClusterName: "bench", Cluster: cl, Peers: p.Peers, Limits: httpapi.DefaultLimits(),
+		Log: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	alone.Start(c)
-	api, err := httpapi.New(httpapi.Options{
-		Node: router.self, Version: "bench", Cluster: "bench", Cache: c, Peers: alone, Limits: httpapi.DefaultLimits(),
-		Log: slog.New(slog.DiscardHandler),
-	})
-	stop := func() error { return errors.Join(alone.Close(), c.Close()) }
-	if err != nil {
-		return nil, errors.Join(err, stop())
-	}
-	front, calls := api.Handler(), serveCalls(c)
+	front, calls := api.Handler(), serveCalls(cl)
 	node := api.Server()
 	node.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, callPath) {
@@ -94,29 +93,32 @@ func newHTTP1Node(o Options) (*server, error) {
 		}
 		front.ServeHTTP(w, r)
 	})
-	return &server{Server: node, listener: api.Listener, stop: stop}, nil
+	return &server{Server: node, listener: api.Listener, stop: c.Close}, nil
 }
 
-func (t *http1Router) Acts(key string) (uint64, bool) { return 0, t.ring.Get(key) == t.self }
+// Begin begins no call for many keys: each is a call of its own.
+func (p *http1Peers) Begin(context.Context, string, *peers.Request) (peers.Pending, bool) {
+	return peers.Pending{}, false
+}
 
-func (t *http1Router) Forward(ctx context.Context, req *cache.Request) (cache.Answer, error) {
+// Call is one call to the owner.
+func (p *http1Peers) Call(ctx context.Context, owner string, req *peers.Request) (peers.Reply, error) {
 	if req.Op != cache.OpGet {
-		return cache.Answer{}, cache.ErrInternal.With("this variant passes on gets only")
+		return peers.Reply{}, cache.ErrInternal.With("this variant passes on gets only")
 	}
-	owner := t.ring.Get(req.Key.Key)
-	call, err := http.NewRequestWithContext(ctx, http.MethodGet, t.urls[owner]+callPath+req.Key.Group+"/"+url.PathEscape(req.Key.Key), nil)
+	call, err := http.NewRequestWithContext(ctx, http.MethodGet, p.urls[owner]+callPath+req.Key.Group+"/"+url.PathEscape(req.Key.Key), nil)
 	if err != nil {
-		return cache.Answer{}, cache.ErrInternal.Because(err)
+		return peers.Reply{}, cache.ErrInternal.Because(err)
 	}
-	res, err := t.client.Do(call)
+	res, err := p.client.Do(call)
 	if err != nil {
-		return cache.Answer{}, cache.ErrOriginTimeout.Because(err)
+		return peers.Reply{}, cache.ErrOriginTimeout.Because(err)
 	}
 	a, err := readAnswer(res, owner)
 	if err = errors.Join(err, res.Body.Close()); err != nil {
-		return cache.Answer{}, cache.ErrInternal.Because(err)
+		return peers.Reply{}, cache.ErrInternal.Because(err)
 	}
-	return a, nil
+	return peers.Reply{Answer: a, Counted: true}, nil
 }
 
 func readAnswer(res *http.Response, owner string) (cache.Answer, error) {
@@ -141,28 +143,39 @@ func readAnswer(res *http.Response, owner string) (cache.Answer, error) {
 	if err != nil {
 		return cache.Answer{}, err
 	}
-	e.Born, e.TTL = time.Now().Add(-time.Duration(age)), time.Duration(ttl)
-	return cache.Answer{Entry: e, Kind: cache.KindPeer, Node: owner, OwnerKind: cache.Kind(kind)}, nil
+	e.Born = time.Now().Add(-time.Duration(age))
+	if ttl > 0 {
+		e.Expires = e.Born.Add(time.Duration(ttl))
+	}
+	return cache.Answer{Entry: e, Kind: cache.Kind(kind), Node: owner}, nil
 }
 
-// serveCalls answers the other nodes' calls. It is not behind Gin, which makes
-// it a little cheaper than a route of the API would be.
-func serveCalls(c *cache.Cache) http.HandlerFunc {
+// serveCalls answers the other nodes' calls. It is not behind Gin, and so a
+// little cheaper than a route of the API.
+func serveCalls(c *cluster.Cluster) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		group, key, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, callPath), "/")
-		a, err := c.Serve(r.Context(), &cache.Request{Op: cache.OpGet, Key: cache.Key{Group: group, Key: key}})
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadGateway)
+		in := &peers.Inbound{View: 1, Request: peers.Request{Request: cache.Request{Op: cache.OpGet, Key: cache.Key{Group: group, Key: key}}, Hop: 2}}
+		var reply peers.Reply
+		if !c.Stored(in, &reply) {
+			reply = c.Answer(r.Context(), in)
+		}
+		if reply.Err != nil || reply.NotOwner {
+			http.Error(w, fmt.Sprint("not answered: ", reply.Err), http.StatusBadGateway)
 			return
 		}
-		e, h := a.Entry, w.Header()
+		e, h := reply.Answer.Entry, w.Header()
+		ttl := time.Duration(0) // for ever
+		if !e.Forever() {
+			ttl = e.TTL()
+		}
 		h["Content-Type"] = []string{e.ContentType}
 		h["Content-Length"] = []string{strconv.Itoa(len(e.Value))}
 		h["Etag"] = []string{e.ETag}
-		h[headerKind] = []string{strconv.Itoa(int(a.Kind))}
+		h[headerKind] = []string{strconv.Itoa(int(reply.Answer.Kind))}
 		h[headerAge] = []string{strconv.FormatInt(int64(e.Age(time.Now())), 10)}
-		h[headerTTL] = []string{strconv.FormatInt(int64(e.TTL), 10)}
-		_, err = w.Write(e.Value)
-		c.Settle(a.Kind, err == nil)
+		h[headerTTL] = []string{strconv.FormatInt(int64(ttl), 10)}
+		_, err := w.Write(e.Value)
+		c.Delivered(reply.Answer.Kind, err == nil)
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
-	"sync"
 	"time"
 )
 
@@ -89,27 +87,4 @@ func (c *Cluster) unbalanced() (wrong []string) {
 		wrong = append(wrong, fmt.Sprintf("loads %d, the origin saw %d", loads, total))
 	}
 	return wrong
-}
-
-// logBuffer keeps what a node logs.
-type logBuffer struct {
-	mu sync.Mutex // guards b
-	b  strings.Builder
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
-func (l *logBuffer) tail(n int) string {
-	s := l.String()
-	return s[max(0, len(s)-n):]
 }

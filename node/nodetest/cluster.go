@@ -17,6 +17,7 @@ import (
 
 	"kring/balance"
 	"kring/cache"
+	"kring/internal/testlog"
 	"kring/node"
 )
 
@@ -44,7 +45,7 @@ type Node struct {
 	host    *host
 	stop    context.CancelFunc
 	done    chan error // the result of Run; nil once the node is gone
-	log     *logBuffer
+	log     *testlog.Buffer
 }
 
 // Start runs n nodes named kring-1… with a group docs in front of the origin
@@ -71,7 +72,7 @@ func Start(t testing.TB, n int, edits ...func(i int, cfg *node.Config)) *Cluster
 		if err != nil {
 			t.Fatal(err)
 		}
-		nd := &Node{ID: id, URL: "http://" + h.listener.Addr().String(), cluster: c, host: h, log: &logBuffer{}}
+		nd := &Node{ID: id, URL: "http://" + h.listener.Addr().String(), cluster: c, host: h, log: &testlog.Buffer{}}
 		c.Nodes = append(c.Nodes, nd)
 		list = append(list, id+"="+nd.URL)
 	}
@@ -155,7 +156,7 @@ func (n *Node) wait() {
 	n.stop()
 	select {
 	case err := <-n.done:
-		if err != nil && !n.host.isDead() {
+		if err != nil && !n.host.isKilled() {
 			n.cluster.t.Errorf("%s ended with: %v", n.ID, err)
 		}
 	case <-time.After(n.cluster.patience()):
@@ -165,10 +166,10 @@ func (n *Node) wait() {
 	n.host.kill()
 }
 
-func (h *host) isDead() bool {
+func (h *host) isKilled() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.dead
+	return h.killed
 }
 
 // Restart starts a node that was killed or stopped, at its old address.
@@ -182,9 +183,9 @@ func (n *Node) Restart() {
 	n.run()
 }
 
-// Freeze stops the node's traffic, as SIGSTOP would: connections stay open,
-// nothing is answered. The returned function ends it.
-func (n *Node) Freeze() (thaw func()) { return n.host.freeze() }
+// Hold stops the node's traffic until release, as SIGSTOP would: connections
+// stay open, nothing is answered. Nothing is lost.
+func (n *Node) Hold() (release func()) { return n.host.hold() }
 
 // Cut breaks the connections between two nodes and lets them make no new ones.
 func (c *Cluster) Cut(a, b *Node) {
@@ -348,7 +349,8 @@ func (c *Cluster) shutdown() {
 	}
 	if c.t.Failed() {
 		for _, n := range c.Nodes {
-			c.t.Logf("log of %s:\n%s", n.ID, n.log.tail(8<<10))
+			log := n.Log()
+			c.t.Logf("log of %s:\n%s", n.ID, log[max(0, len(log)-8<<10):])
 		}
 	}
 }

@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// network is the loopback network of a cluster with a hand on every
-// connection: a node's can be frozen (open, but nothing moves, as when its
-// process is stopped) or cut (as when its process is killed).
+// network is the loopback network of a cluster. It makes faults like those of
+// memnet, and has their names: hold, release and kill.
 type network struct {
 	t     testing.TB
 	mu    sync.Mutex // guards what follows
@@ -26,17 +25,17 @@ type host struct {
 
 	mu     sync.Mutex // guards what follows
 	conns  map[*conn]struct{}
-	dead   bool
-	frozen chan struct{} // closed when the host thaws; nil when it is not frozen
+	killed bool
+	held   chan struct{} // closed by the release; nil when the host is not held
 	cut    map[string]bool
 }
 
-var errDead = errors.New("nodetest: the host is dead")
+var errKilled = errors.New("nodetest: the host is killed")
 
 func newNetwork(t testing.TB) *network { return &network{t: t, hosts: map[string]*host{}} }
 
 // host makes a host that listens on a free port of 127.0.0.1, or on the
-// address of its dead predecessor.
+// address of its killed predecessor.
 func (n *network) host(name string) (*host, error) {
 	n.mu.Lock()
 	old := n.hosts[name]
@@ -96,9 +95,9 @@ func (h *host) isCut(name string) bool {
 func (h *host) adopt(c net.Conn) (net.Conn, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.dead {
+	if h.killed {
 		_ = c.Close() // the host is gone: nobody is left to tell
-		return nil, errDead
+		return nil, errKilled
 	}
 	w := &conn{Conn: c, host: h, closed: make(chan struct{})}
 	h.conns[w] = struct{}{}
@@ -108,12 +107,12 @@ func (h *host) adopt(c net.Conn) (net.Conn, error) {
 // kill closes the listener and every connection at once.
 func (h *host) kill() {
 	h.mu.Lock()
-	h.dead = true
+	h.killed = true
 	conns := h.conns
 	h.conns = map[*conn]struct{}{}
-	if h.frozen != nil {
-		close(h.frozen)
-		h.frozen = nil
+	if h.held != nil {
+		close(h.held)
+		h.held = nil
 	}
 	h.mu.Unlock()
 	_ = h.listener.Close() // closed is what it is meant to be
@@ -125,26 +124,26 @@ func (h *host) kill() {
 	}
 }
 
-// freeze stops all traffic of the host until the returned function is called.
-func (h *host) freeze() (thaw func()) {
+// hold stops all traffic of the host until release.
+func (h *host) hold() (release func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	ch := make(chan struct{})
-	h.frozen = ch
+	h.held = ch
 	return sync.OnceFunc(func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		if h.frozen == ch {
+		if h.held == ch {
 			close(ch)
-			h.frozen = nil
+			h.held = nil
 		}
 	})
 }
 
-func (h *host) ice() chan struct{} {
+func (h *host) holding() chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.frozen
+	return h.held
 }
 
 type hostListener struct {
@@ -164,7 +163,7 @@ func (l hostListener) Accept() (net.Conn, error) {
 	}
 }
 
-// conn is a connection whose reads and writes stop while its host is frozen.
+// conn is a connection whose reads and writes stop while its host is held.
 type conn struct {
 	net.Conn
 	host   *host
@@ -173,9 +172,9 @@ type conn struct {
 }
 
 func (c *conn) wait() {
-	if ice := c.host.ice(); ice != nil {
+	if held := c.host.holding(); held != nil {
 		select {
-		case <-ice:
+		case <-held:
 		case <-c.closed:
 		}
 	}
@@ -183,14 +182,14 @@ func (c *conn) wait() {
 
 func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	c.wait() // what arrived while the host was frozen is seen when it thaws
+	c.wait() // what arrived while the host was held is seen after the release
 	return n, err
 }
 
 func (c *conn) Write(b []byte) (int, error) {
 	c.wait()
-	if c.host.isDead() {
-		return 0, errDead // a killed process answers nobody, while its connections close one by one
+	if c.host.isKilled() {
+		return 0, errKilled // a killed process answers nobody, while its connections close one by one
 	}
 	return c.Conn.Write(b)
 }

@@ -24,15 +24,18 @@ func (c *conn) Write(b []byte) (int, error) { return c.out.write(b) }
 func (c *conn) LocalAddr() net.Addr         { return addr(c.local) }
 func (c *conn) RemoteAddr() net.Addr        { return addr(c.remote) }
 
-// Unread is how many bytes a Read would find, and whether it would find the
-// end: a network in memory has no socket to look at.
-func (c *conn) Unread() (n int, ended bool) {
+// Unread is what sockets.Unread says of c: a network in memory has no socket to
+// look at.
+func (c *conn) Unread() (n int, err error) {
 	c.in.mu.Lock()
 	defer c.in.mu.Unlock()
-	if c.in.held {
-		return 0, false
+	switch {
+	case c.in.held:
+		return 0, nil
+	case len(c.in.bytes) > 0:
+		return len(c.in.bytes), nil
 	}
-	return len(c.in.bytes), len(c.in.bytes) == 0 && c.in.ended != nil
+	return 0, c.in.ended
 }
 
 func (c *conn) Close() error {

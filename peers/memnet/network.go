@@ -1,6 +1,8 @@
 // Package memnet is a network in memory, for tests: connections are buffered,
 // obey deadlines, and block only on condition variables and channels, so that
-// they work under testing/synctest. Faults are told by the names of hosts.
+// they work under testing/synctest. Faults are told by the names of hosts:
+// what is held stays where it is until the release, a break closes connections,
+// and a killed host is gone.
 package memnet
 
 import (
