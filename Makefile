@@ -51,5 +51,5 @@ cluster: ## three local nodes and the demo origin
 demo: ## start a cluster, show it working, clean up
 	scripts/demo.sh
 
-down: ## stop what `make cluster` started
+down: ## stop the cluster that `make cluster` started
 	scripts/cluster.sh down

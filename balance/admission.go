@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// barred says which rule of admission keeps an endpoint at this URL, added at
-// run time, out of the pool; "" is none. What it says names no more of the URL
-// than scheme and host.
+// barred names the rule of admission that keeps an endpoint added at run time
+// out of the pool; "" means that no rule does. The text shows only scheme and
+// host of the URL.
 func (p *Pool) barred(raw string) string {
 	u, err := ParseEndpointURL(raw)
 	if err != nil {
@@ -27,7 +27,7 @@ func (p *Pool) barred(raw string) string {
 	return fmt.Sprintf("%s://%s is not in auth.allowed_origin_hosts", u.Scheme, u.Host)
 }
 
-// allows says whether a rule names where u is.
+// allows reports whether a rule covers the host of u.
 func allows(rule string, u *url.URL) bool {
 	scheme, host, ok := strings.Cut(rule, "://")
 	if !ok {
@@ -43,8 +43,8 @@ func allows(rule string, u *url.URL) bool {
 	return host == name || host == "["+name+"]" || host == strings.ToLower(u.Host)
 }
 
-// ruleHost is a rule's host as ParseEndpointURL has it: "*.bücher.test" allows
-// www.xn--bcher-kva.test.
+// ruleHost brings a rule's host into the form that ParseEndpointURL returns:
+// "*.bücher.test" allows www.xn--bcher-kva.test.
 func ruleHost(rule string) string {
 	star := ""
 	if domain, ok := strings.CutPrefix(rule, "*."); ok {
@@ -57,7 +57,7 @@ func ruleHost(rule string) string {
 }
 
 // CheckAllowedHost says what is wrong with an item of
-// auth.allowed_origin_hosts; "" is nothing.
+// auth.allowed_origin_hosts. It returns "" for a good item.
 func CheckAllowedHost(rule string) string {
 	scheme, host, ok := strings.Cut(rule, "://")
 	if !ok {

@@ -11,36 +11,38 @@ import (
 	"time"
 )
 
-// ErrUnknownAssignment says that there is no such assignment: it was never
-// made, is completed, or has lapsed.
+// ErrUnknownAssignment says that the assignment was never made, is completed,
+// or has lapsed.
 var ErrUnknownAssignment = errors.New("unknown assignment")
 
-// ErrTooManyAssignments says that too many are unfinished.
+// ErrTooManyAssignments says that the pool has too many unfinished assignments.
 var ErrTooManyAssignments = errors.New("too many unfinished assignments")
 
 const (
-	// maxAssignments bounds those of one pool in this process.
+	// maxAssignments bounds the unfinished assignments of one pool in this
+	// process.
 	maxAssignments = 100_000
-	// maxSwept bounds how many lapsed ones are ended at a time.
+	// maxSwept bounds how many lapsed assignments one sweep ends.
 	maxSwept = 100
 )
 
-// Assignment is a pick for somebody outside of this process, who may die
-// without a word: it lapses unless it is completed or renewed.
+// Assignment is a pick for a caller outside of this process. The caller may die
+// without a word, so an assignment lapses unless it is completed or renewed.
 type Assignment struct {
 	ID        string
 	Endpoint  Endpoint
 	ExpiresIn time.Duration
 }
 
-// assignments are the unfinished ones that this process made.
+// assignments are the unfinished assignments that this process made.
 type assignments struct {
-	// begun is when the pool was made. next is when the first of them lapses,
-	// in nanoseconds since then, by the monotonic clock; 0: there are none. A
-	// pick looks here without taking a lock.
-	begun time.Time
+	// start is when the pool was made. next is when the earliest assignment
+	// lapses, in nanoseconds of the monotonic clock since start; 0 means that
+	// there is none. A pick reads next without a lock.
+	start time.Time
 	next  atomic.Int64
-	// mu guards byID and order, in which they lapse: all last equally long.
+	// mu guards byID and order. All assignments last equally long, so order is
+	// the order in which they lapse.
 	mu    sync.Mutex
 	byID  map[string]*list.Element // of *assigned
 	order list.List
@@ -49,11 +51,11 @@ type assignments struct {
 type assigned struct {
 	id      string
 	pick    Pick
-	leased  bool // in Redis, under the same name
+	leased  bool // its lease is in Redis, under the same id
 	expires time.Time
 }
 
-// Assign picks an endpoint for somebody else.
+// Assign picks an endpoint for a caller outside of this process.
 func (p *Pool) Assign(ctx context.Context) (Assignment, error) {
 	a := &p.assignments
 	p.lapse()
@@ -67,12 +69,12 @@ func (p *Pool) Assign(ctx context.Context) (Assignment, error) {
 	if err != nil {
 		return Assignment{}, err
 	}
-	id := pick.lease.token
+	id := pick.ticket.token
 	leased := id != ""
 	if !leased {
 		id = rand.Text()
 	} else {
-		p.shared.letGo(id) // its owner renews it, or nobody
+		p.shared.forget(id) // the remote caller renews it, not this process
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -85,7 +87,7 @@ func (p *Pool) Assign(ctx context.Context) (Assignment, error) {
 }
 
 // Renew lets an assignment last for another lease from now. Where the state of
-// least_in_flight is shared, any process may be asked.
+// least_in_flight is shared, every process accepts the call.
 func (p *Pool) Renew(ctx context.Context, id string) (time.Duration, error) {
 	p.lapse()
 	a := &p.assignments
@@ -115,8 +117,8 @@ func (p *Pool) Renew(ctx context.Context, id string) (time.Duration, error) {
 	return p.cfg.Lease, nil
 }
 
-// Complete ends an assignment. To end one that is not there (any more) does
-// nothing. Where the state of least_in_flight is shared, any process may be told.
+// Complete ends an assignment. It does nothing for an unknown one. Where the
+// state of least_in_flight is shared, every process accepts the call.
 func (p *Pool) Complete(ctx context.Context, id string, o Outcome) error {
 	p.lapse()
 	a := &p.assignments
@@ -142,13 +144,14 @@ func (p *Pool) Complete(ctx context.Context, id string, o Outcome) error {
 	}
 	p.mu.Unlock()
 	if m != nil {
-		p.observe(m, m.epoch.Load(), false, o)
+		p.observe(m, m.generation.Load(), false, o)
 	}
 	return nil
 }
 
-// lapse ends assignments whose time is over. Nothing is learned from them.
-// Shared leases lapse by Redis's clock: here only this process forgets them.
+// lapse ends assignments whose time is over. They teach nothing about the
+// endpoint. A lease in Redis lapses by Redis's clock; this process only forgets
+// it.
 func (p *Pool) lapse() {
 	a := &p.assignments
 	next := a.next.Load()
@@ -156,7 +159,7 @@ func (p *Pool) lapse() {
 		return
 	}
 	now := time.Now()
-	if int64(now.Sub(a.begun)) < next {
+	if int64(now.Sub(a.start)) < next {
 		return
 	}
 	var gone []*assigned
@@ -189,7 +192,7 @@ func (a *assignments) dropLocked(e *list.Element) {
 func (a *assignments) noteLocked() {
 	next := int64(0)
 	if e := a.order.Front(); e != nil {
-		next = int64(e.Value.(*assigned).expires.Sub(a.begun))
+		next = int64(e.Value.(*assigned).expires.Sub(a.start))
 	}
 	a.next.Store(next)
 }

@@ -42,7 +42,7 @@ func pick(t testing.TB, p *balance.Pool) balance.Pick {
 	return got
 }
 
-// picks makes n picks, each of which ends well, and returns their names.
+// picks makes n picks, ends each with success, and returns their names.
 func picks(t testing.TB, p *balance.Pool, n int) string {
 	t.Helper()
 	var b strings.Builder
@@ -55,7 +55,8 @@ func picks(t testing.TB, p *balance.Pool, n int) string {
 	return b.String()
 }
 
-// checkBooks checks what must hold between any two steps.
+// checkBooks checks what must hold between any two steps: the sums of the
+// counts.
 func checkBooks(t testing.TB, p *balance.Pool) {
 	t.Helper()
 	st := p.Status()
@@ -93,14 +94,14 @@ func endpoint(t testing.TB, p *balance.Pool, name string) balance.EndpointStatus
 	return balance.EndpointStatus{}
 }
 
-// exact policies choose as often as the weights say, whatever happens
-// meanwhile; least_in_flight looks at what happens.
+// exact policies choose as often as the weights say, whatever the requests do.
+// least_in_flight depends on the requests.
 var (
 	exact    = []string{"round_robin", "weighted", "smooth_weighted", "least_assigned"}
 	policies = append(exact[:len(exact):len(exact)], "least_in_flight")
 )
 
-// everyPolicy runs a test of the contract for each policy.
+// everyPolicy runs a test for each policy.
 func everyPolicy(t *testing.T, f func(t *testing.T, policy string)) {
 	for _, policy := range policies {
 		t.Run(policy, func(t *testing.T) { f(t, policy) })
@@ -113,20 +114,20 @@ func TestSequences(t *testing.T) {
 		weights      []int
 		want         string
 	}{
-		{"A1", "round_robin", []int{1, 1, 1}, "abcabca"},
+		{"round robin", "round_robin", []int{1, 1, 1}, "abcabca"},
 		{"round robin has no weights", "round_robin", []int{5, 1, 1}, "abcabca"},
-		{"A3", "weighted", []int{5, 1, 1}, "aaaaabcaaaaabc"},
+		{"weighted", "weighted", []int{5, 1, 1}, "aaaaabcaaaaabc"},
 		{"weighted, one", "weighted", []int{3}, "aaaa"},
-		{"A4", "smooth_weighted", []int{5, 1, 1}, "aabacaaaabacaa"},
-		{"A5 1/2/3", "smooth_weighted", []int{1, 2, 3}, "cbacbc"},
-		{"A5 4/2", "smooth_weighted", []int{4, 2}, "aba"},
-		{"A5 2/2/2", "smooth_weighted", []int{2, 2, 2}, "abc"},
-		{"A9 round robin", "round_robin", []int{0, 3, 1}, "bcbcbc"},
-		{"A9 weighted", "weighted", []int{0, 3, 1}, "bbbcbbbc"},
-		{"A9 smooth", "smooth_weighted", []int{0, 3, 1}, "bbcbbbcb"},
+		{"smooth 5/1/1", "smooth_weighted", []int{5, 1, 1}, "aabacaaaabacaa"},
+		{"smooth 1/2/3", "smooth_weighted", []int{1, 2, 3}, "cbacbc"},
+		{"smooth 4/2", "smooth_weighted", []int{4, 2}, "aba"},
+		{"smooth 2/2/2", "smooth_weighted", []int{2, 2, 2}, "abc"},
+		{"round robin, a weight of 0", "round_robin", []int{0, 3, 1}, "bcbcbc"},
+		{"weighted, a weight of 0", "weighted", []int{0, 3, 1}, "bbbcbbbc"},
+		{"smooth, a weight of 0", "smooth_weighted", []int{0, 3, 1}, "bbcbbbcb"},
 		{"least assigned", "least_assigned", []int{2, 2, 2}, "abcabca"},
 		{"least assigned, weighted", "least_assigned", []int{5, 1, 1}, "abcaaaaabcaaaa"},
-		{"A9 least assigned", "least_assigned", []int{0, 3, 1}, "bcbbbcbb"},
+		{"least assigned, a weight of 0", "least_assigned", []int{0, 3, 1}, "bcbbbcbb"},
 		{"least in flight, nothing held", "least_in_flight", []int{5, 1, 1}, "abcabc"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -137,7 +138,7 @@ func TestSequences(t *testing.T) {
 	}
 }
 
-// The table of nginx's own example, pick by pick (A4).
+// The table of nginx's own example, pick by pick.
 func TestSmoothCurrentWeights(t *testing.T) {
 	p := newPool(t, config("smooth_weighted", 5, 1, 1))
 	for i, want := range [][]int64{{-2, 1, 1}, {-4, 2, 2}, {1, -4, 3}, {-1, -3, 4}, {4, -2, -2}, {2, -1, -1}, {0, 0, 0}} {
@@ -148,7 +149,7 @@ func TestSmoothCurrentWeights(t *testing.T) {
 	}
 }
 
-func TestPicksFromManyGoroutinesAreExact(t *testing.T) { // A1
+func TestPicksFromManyGoroutinesAreExact(t *testing.T) {
 	for _, policy := range exact {
 		p := newPool(t, config(policy, 1, 1, 1))
 		var wg sync.WaitGroup
@@ -173,7 +174,7 @@ func TestPicksFromManyGoroutinesAreExact(t *testing.T) { // A1
 	}
 }
 
-func TestRoundRobinKeepsItsTurnAcrossRemoval(t *testing.T) { // A2
+func TestRoundRobinKeepsItsTurnAcrossRemoval(t *testing.T) {
 	p := newPool(t, config("round_robin", 1, 1, 1))
 	got := picks(t, p, 2)
 	if !p.Remove("b") || p.Remove("b") {
@@ -196,7 +197,7 @@ func TestRemovalDuringARequest(t *testing.T) {
 	})
 }
 
-func TestEmptyPoolPicksNothing(t *testing.T) { // A2, A9: 0/0
+func TestEmptyPoolPicksNothing(t *testing.T) {
 	everyPolicy(t, func(t *testing.T, policy string) {
 		removed := newPool(t, config(policy, 1, 1))
 		removed.Remove("a")
@@ -220,7 +221,7 @@ func TestEmptyPoolPicksNothing(t *testing.T) { // A2, A9: 0/0
 	})
 }
 
-func TestAbsenceFreezesState(t *testing.T) { // A7
+func TestAbsenceFreezesState(t *testing.T) {
 	for _, tt := range []struct {
 		policy              string
 		before, away, after string
@@ -236,7 +237,8 @@ func TestAbsenceFreezesState(t *testing.T) { // A7
 				t.Fatal("a is not in the pool")
 			}
 			frozen := endpoint(t, p, "a").CurrentWeight
-			// The sum of the weights of those who stayed does not change either.
+			// The sum of the weights of the members that stayed does not change
+			// either.
 			var rest strings.Builder
 			for range 7 {
 				one := pick(t, p)
@@ -265,7 +267,7 @@ func TestMembershipChangeResetsCurrentWeights(t *testing.T) {
 	}
 }
 
-func TestHugeWeights(t *testing.T) { // A9
+func TestHugeWeights(t *testing.T) {
 	for _, policy := range []string{"weighted", "smooth_weighted"} {
 		p := newPool(t, config(policy, math.MaxInt32, 1))
 		if got := picks(t, p, 1000); got != strings.Repeat("a", 1000) {
@@ -296,7 +298,7 @@ func TestDoneCountsOnce(t *testing.T) {
 		if n := endpoint(t, p, "a").InFlight; n != 1 {
 			t.Errorf("%d in flight after three Dones of one pick, want 1", n)
 		}
-		third := pick(t, p) // may use first's lease again
+		third := pick(t, p) // may reuse first's ticket
 		first.Done(balance.Failure)
 		if n := endpoint(t, p, "a").InFlight; n != 2 {
 			t.Errorf("%d in flight, want 2: an old pick ended a new one", n)
@@ -310,7 +312,7 @@ func TestDoneCountsOnce(t *testing.T) {
 	})
 }
 
-func TestEveryOutcomeGivesThePickBack(t *testing.T) { // L8
+func TestEveryOutcomeReleasesThePick(t *testing.T) {
 	everyPolicy(t, func(t *testing.T, policy string) {
 		p := newPool(t, config(policy, 3, 1, 2))
 		loadsThatEndAnyhow(t, p, 4, 2500)
@@ -395,7 +397,7 @@ func TestValidate(t *testing.T) {
 		{func(c *balance.Config) { c.Health.FailStatuses = []int{600} }, []string{"pools[test].health.fail_statuses: 600:"}},
 		{func(c *balance.Config) { c.Health.FailStatuses = []int{503, 502, 503} }, []string{"pools[test].health.fail_statuses: 503: is there twice"}},
 		{func(c *balance.Config) { c.Endpoints[1].Name = "" }, []string{"pools[test].endpoints[1].name", `""`}},
-		{func(c *balance.Config) { c.Endpoints[0].Weight = -1 }, []string{"pools[test].endpoints[a].weight: -1:"}}, // A9
+		{func(c *balance.Config) { c.Endpoints[0].Weight = -1 }, []string{"pools[test].endpoints[a].weight: -1:"}},
 		{func(c *balance.Config) { c.Endpoints[0].Weight = math.MaxInt32 + 1 }, []string{"endpoints[a].weight: 2147483648:"}},
 		{func(c *balance.Config) { c.Endpoints[0].URL = "ftp://x" }, []string{"endpoints[a].url", `"ftp://x"`}},
 		{func(c *balance.Config) { c.Endpoints[0].URL = "http://" }, []string{"endpoints[a].url", "no host"}},
@@ -422,8 +424,8 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// loadsThatEndAnyhow makes picks, each for a load that succeeds, is cancelled,
-// panics or fails.
+// loadsThatEndAnyhow makes picks for loads that succeed, are cancelled, panic
+// or fail.
 func loadsThatEndAnyhow(t *testing.T, p *balance.Pool, workers, each int) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -436,7 +438,7 @@ func loadsThatEndAnyhow(t *testing.T, p *balance.Pool, workers, each int) {
 					return
 				}
 				func() {
-					defer func() { _ = recover() }() // the load that panics
+					defer func() { _ = recover() }() // for the load that panics
 					defer got.Done(balance.Failure)
 					switch (w + i) % 4 {
 					case 0:

@@ -14,7 +14,7 @@ import (
 )
 
 // everyPlace runs a case for each policy in this process, on virtual time, and
-// for each that can be shared on Redis.
+// for each policy that can be shared, on Redis.
 func everyPlace(t *testing.T, f func(t *testing.T, policy string, b backend)) {
 	everyPolicy(t, func(t *testing.T, policy string) {
 		if policy == "least_assigned" || policy == "least_in_flight" {
@@ -25,8 +25,8 @@ func everyPlace(t *testing.T, f func(t *testing.T, policy string, b backend)) {
 	})
 }
 
-// failOnly makes requests to these endpoints fail, and all others succeed,
-// until each of them is found to be failing.
+// failOnly makes requests to these endpoints fail and all others succeed, until
+// each of these endpoints is failing.
 func failOnly(t *testing.T, p *balance.Pool, names string) {
 	t.Helper()
 	for range 200 {
@@ -47,8 +47,8 @@ func failOnly(t *testing.T, p *balance.Pool, names string) {
 	t.Fatalf("after 200 picks one of %s is still healthy: %+v", names, p.Status().Endpoints)
 }
 
-// succeedOn lets the next request to this endpoint succeed; nothing is learned
-// from those before it.
+// succeedOn lets the next request to this endpoint succeed. Picks before it are
+// cancelled.
 func succeedOn(t *testing.T, p *balance.Pool, name string) {
 	t.Helper()
 	for range 100 {
@@ -62,8 +62,8 @@ func succeedOn(t *testing.T, p *balance.Pool, name string) {
 	t.Fatalf("endpoint %s is not among 100 picks: %s", name, reasons(p))
 }
 
-// picked is the endpoints, in the order of their names, that n picks go to from
-// which nothing is learned.
+// picked is the endpoints that n cancelled picks went to, in the order of their
+// names.
 func picked(t *testing.T, p *balance.Pool, n int) string {
 	t.Helper()
 	seen := map[string]bool{}
@@ -81,7 +81,7 @@ func picked(t *testing.T, p *balance.Pool, n int) string {
 	return all
 }
 
-// reasons is what the pool says of its endpoints, one word of each.
+// reasons is the reason of each endpoint, as one word.
 func reasons(p *balance.Pool) string {
 	words := map[string]string{
 		"": "well", "ejected for another": "out", "ejected until a trial": "trial", "ejected until a probe": "probe",
@@ -102,7 +102,7 @@ func reasons(p *balance.Pool) string {
 
 func TestWhileOneEndpointIsHealthyOnlyHealthyOnesArePicked(t *testing.T) {
 	everyPlace(t, func(t *testing.T, policy string, b backend) {
-		for _, weights := range [][]int{{1, 1, 1}, {5, 3, 1}} { // the share is of the endpoints' number
+		for _, weights := range [][]int{{1, 1, 1}, {5, 3, 1}} { // the share counts endpoints, not weights
 			p := b.open(t, config(policy, weights...))
 			failOnly(t, p, "ab")
 			if got := picked(t, p, 30); got != "c" {
@@ -126,8 +126,8 @@ func TestWhileOneEndpointIsHealthyOnlyHealthyOnesArePicked(t *testing.T) {
 	})
 }
 
-// What fails while there is no choice is not a relapse: the endpoints are tried
-// again when their first ejection is over, however long the panic was.
+// A failure in a panic is not a relapse. The endpoints are tried again when
+// their first ejection is over, however long the panic was.
 func TestPanicMakesNoEjectionLonger(t *testing.T) {
 	everyPolicy(t, func(t *testing.T, policy string) {
 		synctest.Test(t, func(t *testing.T) {
@@ -157,7 +157,7 @@ func TestMaxEjectedIsRoundedUpAndKeepsTheOthers(t *testing.T) {
 		kept   int
 		panics bool
 	}{
-		{1, 1, 1, 0, true}, // a pool's only endpoint goes on being picked
+		{1, 1, 1, 0, true}, // a pool's only endpoint is still picked
 		{0.5, 1, 1, 0, true},
 		{1, 3, 2, 0, false},
 		{1, 3, 3, 0, true},
@@ -204,7 +204,7 @@ func TestMaxEjectedIsRoundedUpAndKeepsTheOthers(t *testing.T) {
 				}
 				wantKept, wantPicked := tt.kept, tt.n-tt.bad+tt.kept
 				if tt.panics {
-					wantKept, wantPicked = 0, tt.n // none is kept for another reason than the panic
+					wantKept, wantPicked = 0, tt.n // the panic is the only reason: max_ejected keeps no endpoint
 				}
 				if before.Panic != tt.panics || kept != wantKept || failing != tt.bad {
 					t.Errorf("panic %v, %d kept, %d failing; want %v, %d, %d", before.Panic, kept, failing, tt.panics, wantKept, tt.bad)
@@ -226,7 +226,7 @@ func TestMaxEjectedIsRoundedUpAndKeepsTheOthers(t *testing.T) {
 	}
 }
 
-// The endpoints that began to fail first are out; when one of them recovers,
+// The endpoints that began to fail first are out. When one of them recovers,
 // another takes its place.
 func TestAnEndpointThatRecoversMakesRoomForAFailingOne(t *testing.T) {
 	everyPolicy(t, func(t *testing.T, policy string) {
@@ -249,8 +249,8 @@ func TestAnEndpointThatRecoversMakesRoomForAFailingOne(t *testing.T) {
 	})
 }
 
-// The members change while some are ejected: what max_ejected allows changes
-// with them, and so does whether anybody is healthy.
+// The members change while some are ejected. The number that max_ejected allows
+// changes with them, and so does the panic.
 func TestMembersChangeWhileOthersAreEjected(t *testing.T) {
 	everyPlace(t, func(t *testing.T, policy string, b backend) {
 		cfg := config(policy, 1, 1, 1, 1)
@@ -298,7 +298,7 @@ func TestSlowStartIsNoReasonToPickAFailingOne(t *testing.T) {
 	})
 }
 
-// With probes, requests try nothing out, and a long outage delays nothing: an
+// With probes no request is a trial, and a long outage delays nothing: an
 // endpoint is back with the first good probe after fail_timeout.
 func TestAProbeBringsAnEndpointBackHoweverLongItWasAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -322,7 +322,7 @@ func TestAProbeBringsAnEndpointBackHoweverLongItWasAway(t *testing.T) {
 	})
 }
 
-// sickness says whether an endpoint is sick.
+// sickness is set while an endpoint is sick.
 type sickness struct{ atomic.Bool }
 
 func newSwitch(on bool) *sickness {
@@ -331,7 +331,7 @@ func newSwitch(on bool) *sickness {
 	return s
 }
 
-// probe fails for URLs with this start while the endpoint is sick.
+// probe fails for URLs with this prefix while the endpoint is sick.
 func (s *sickness) probe(start string) balance.Prober {
 	return func(_ context.Context, url string) error {
 		if s.Load() && strings.HasPrefix(url, start) {
@@ -341,7 +341,7 @@ func (s *sickness) probe(start string) balance.Prober {
 	}
 }
 
-// Failures are counted in a row, those of probes like those of requests.
+// Only failures in a row count, of probes as of requests.
 func TestAGoodProbeBetweenBadOnesForgivesThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := config("round_robin", 1, 1)
@@ -352,7 +352,7 @@ func TestAGoodProbeBetweenBadOnesForgivesThem(t *testing.T) {
 			if !strings.HasPrefix(url, "http://b.test") {
 				return nil
 			}
-			if probes++; probes%3 == 0 { // two bad ones, a good one
+			if probes++; probes%3 == 0 { // two bad probes, one good
 				return nil
 			}
 			return errors.New("sick")
@@ -365,9 +365,9 @@ func TestAGoodProbeBetweenBadOnesForgivesThem(t *testing.T) {
 	})
 }
 
-// What is out stays out, and what is kept is kept, when a trial fails; and a
-// kept endpoint gets as many requests at a time as any.
-func TestATrialThatFailsSwapsNobody(t *testing.T) {
+// A failed trial leaves ejected endpoints ejected and kept endpoints kept. A
+// kept endpoint gets several requests at a time.
+func TestAFailedTrialChangesNoOtherEndpoint(t *testing.T) {
 	everyPolicy(t, func(t *testing.T, policy string) {
 		synctest.Test(t, func(t *testing.T) {
 			cfg := config(policy, 1, 1, 1, 1)
@@ -409,8 +409,8 @@ func TestAPoolWithoutEligibleEndpointsDoesNotPanic(t *testing.T) {
 	}
 }
 
-// Where only failing endpoints are probed, others are not, nor is one before the
-// time of its ejection is over.
+// Where only failing endpoints are probed, a healthy endpoint is not probed,
+// and a failing one only when its ejection is over.
 func TestOnlyFailingEndpointsAreProbed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := config("round_robin", 1, 1)
@@ -441,8 +441,8 @@ func TestOnlyFailingEndpointsAreProbed(t *testing.T) {
 	})
 }
 
-// A request to a kept endpoint is no trial, though others are on trial: its
-// failure puts off nothing.
+// A request to a kept endpoint is no trial, even while others are on trial: its
+// failure delays nothing.
 func TestARequestToAKeptEndpointIsNoTrial(t *testing.T) {
 	everyPolicy(t, func(t *testing.T, policy string) {
 		synctest.Test(t, func(t *testing.T) {
@@ -453,7 +453,7 @@ func TestARequestToAKeptEndpointIsNoTrial(t *testing.T) {
 			time.Sleep(time.Second)
 			failOnly(t, p, "a")
 			time.Sleep(longestEjection)
-			for range 20 { // b's trial is due, and given back each time
+			for range 20 { // b's trial is due, and each time it is cancelled
 				got := pick(t, p)
 				if got.Endpoint.Name == "a" {
 					got.Done(balance.Failure)
@@ -469,9 +469,8 @@ func TestARequestToAKeptEndpointIsNoTrial(t *testing.T) {
 	})
 }
 
-// A request that was under way before an endpoint was found to be well again
-// says nothing of it.
-func TestALateFailureDoesNotEjectWhatIsBack(t *testing.T) {
+// A request from before an endpoint's recovery says nothing about the endpoint.
+func TestALateFailureDoesNotEjectARecoveredEndpoint(t *testing.T) {
 	everyPolicy(t, func(t *testing.T, policy string) {
 		synctest.Test(t, func(t *testing.T) {
 			cfg := config(policy, 1)
@@ -495,7 +494,7 @@ func TestALateFailureDoesNotEjectWhatIsBack(t *testing.T) {
 	})
 }
 
-// A good probe ends an ejection when its time is over, and not before.
+// A good probe ends an ejection only after its time.
 func TestAGoodProbeDoesNotShortenAnEjection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := config("round_robin", 1, 1)

@@ -9,38 +9,41 @@ import (
 	"time"
 )
 
-// EndpointChange is what PutEndpoint sets; what is nil stays as it is.
+// EndpointChange is what PutEndpoint sets. A nil field leaves the setting
+// unchanged.
 type EndpointChange struct {
 	URL      *string `json:"url,omitempty"`
 	Weight   *int    `json:"weight,omitempty"`
 	Eligible *bool   `json:"eligible,omitempty"`
 }
 
-// ChangeError says what is wrong with a change; it is safe to show.
+// ChangeError says what is wrong with a change. The text is safe to show to a
+// client.
 type ChangeError struct{ Problem string }
 
 func (e *ChangeError) Error() string { return e.Problem }
 
-// ErrTooManyEndpoints says that a pool has as many as it may have.
+// ErrTooManyEndpoints says that the pool has MaxEndpoints endpoints.
 var ErrTooManyEndpoints = fmt.Errorf("a pool has at most %d endpoints", MaxEndpoints)
 
-// maxDeparted bounds the removed endpoints of which something is kept.
+// maxDeparted bounds the removed endpoints whose counts are kept.
 const maxDeparted = MaxEndpoints
 
-// departed is what is kept of an endpoint that was removed.
+// departed keeps the counts of a removed endpoint.
 type departed struct {
 	*tally
 	at time.Time
 }
 
-// PutEndpoint adds an endpoint (weight 1 and eligible unless it says else) or
-// changes one, and says whether it is new. An added endpoint, or one with
-// another URL, is a candidate until the rules of admission hold: its host is
-// allowed, the operator wants it eligible, and where the pool has probes, two
-// in a row were good. In a pool whose state is shared all processes follow.
+// PutEndpoint adds an endpoint or changes one, and reports whether it is new. A
+// new endpoint has weight 1 and is eligible unless the change says otherwise. A
+// new endpoint, or one with another URL, is a candidate until the rules of
+// admission hold: its host is allowed, the operator wants it eligible, and, in
+// a pool with probes, two probes in a row were good. In a pool with shared
+// state the change reaches all processes.
 //
-// Errors are *ChangeError, ErrTooManyEndpoints, or ErrUnshared: then nothing has
-// changed.
+// Errors are *ChangeError, ErrTooManyEndpoints and ErrUnshared. After an error
+// nothing has changed.
 func (p *Pool) PutEndpoint(ctx context.Context, name string, c EndpointChange) (created bool, err error) {
 	if err := p.checkChange(name, c); err != nil {
 		return false, err
@@ -61,10 +64,10 @@ func (p *Pool) PutEndpoint(ctx context.Context, name string, c EndpointChange) (
 }
 
 // RemoveEndpoint takes an endpoint out of the pool, in all processes where its
-// state is shared. It is no error if there is none of this name. What was
-// counted of it is kept for keep_count.
+// state is shared. An unknown name is no error. The endpoint's counts are kept
+// for keep_count.
 func (p *Pool) RemoveEndpoint(ctx context.Context, name string) error {
-	if p.shared != nil && nameRE.MatchString(name) { // else there never was one
+	if p.shared != nil && nameRE.MatchString(name) { // an endpoint with another name cannot exist
 		if err := p.shared.publish(ctx, name, published{Removed: true}); err != nil {
 			return err
 		}
@@ -88,8 +91,8 @@ func (p *Pool) checkChange(name string, c EndpointChange) error {
 	return nil
 }
 
-// merged is the endpoint as it will be after a change. Full says that it is a
-// new one, for which there is no room.
+// merged is the endpoint as it will be after a change. full reports that the
+// endpoint is new and that the pool has no room for it.
 func (p *Pool) merged(name string, c EndpointChange) (whole EndpointChange, full bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,8 +115,8 @@ func (p *Pool) merged(name string, c EndpointChange) (whole EndpointChange, full
 	return whole, full
 }
 
-// edit is changes of the members in this process, after which the set is made
-// anew once, however many they are.
+// edit collects changes of the members in this process. The set is rebuilt once
+// after all of them.
 type edit struct {
 	now     time.Time
 	resets  bool      // the list of members or their weights have changed
@@ -138,7 +141,7 @@ func (p *Pool) applyLocked(e *edit, name string, c EndpointChange) (created bool
 	case i < 0 && len(p.members) >= MaxEndpoints:
 		return false, ErrTooManyEndpoints
 	case i < 0:
-		name = strings.Clone(name) // it may be part of a request
+		name = strings.Clone(name) // the name may be a part of the request's buffer
 		watched = p.newMemberLocked(name, *c.URL, p.nextOrder, p.returnedLocked(name, e.now))
 		p.nextOrder++
 		p.members = append(p.members, watched)
@@ -167,7 +170,7 @@ func (p *Pool) applyLocked(e *edit, name string, c EndpointChange) (created bool
 	return created, nil
 }
 
-// finishLocked makes the set anew after an edit, and gives the lock back.
+// finishLocked rebuilds the set after an edit, and unlocks.
 func (p *Pool) finishLocked(e *edit) {
 	var n note
 	if e.resets {
@@ -182,7 +185,7 @@ func (p *Pool) finishLocked(e *edit) {
 	}
 }
 
-// newMemberLocked is a candidate.
+// newMemberLocked makes a member that is not yet admitted.
 func (p *Pool) newMemberLocked(name, url string, order int, t *tally) *member {
 	m := &member{endpoint: Endpoint{Name: name, URL: url}, order: order, weight: 1, eligible: true, tally: t}
 	m.barred = p.barred(url)
@@ -193,8 +196,9 @@ func (p *Pool) newMemberLocked(name, url string, order int, t *tally) *member {
 	return m
 }
 
-// returnedLocked is what was counted of an endpoint of this name before, if
-// that is not too long ago. What is in flight to it still is, however long.
+// returnedLocked is the tally of a removed endpoint of this name, or a new one.
+// After keep_count only the score starts anew: requests in flight to the
+// endpoint still count.
 func (p *Pool) returnedLocked(name string, now time.Time) *tally {
 	d, ok := p.departed[name]
 	delete(p.departed, name)
@@ -207,9 +211,9 @@ func (p *Pool) returnedLocked(name string, now time.Time) *tally {
 	return d.tally
 }
 
-// SetEligible says whether the operator allows an endpoint in this process,
-// and reports whether the pool has it. The policy's state of an endpoint that
-// is not eligible is kept as it is: it does not catch up when it returns.
+// SetEligible sets whether the operator allows an endpoint in this process, and
+// reports whether the pool has it. The policy keeps the state of an endpoint
+// that is not eligible, so that the endpoint does not catch up when it returns.
 func (p *Pool) SetEligible(name string, eligible bool) bool {
 	now := time.Now()
 	p.mu.Lock()
@@ -230,8 +234,8 @@ func (p *Pool) setEligibleLocked(m *member, eligible bool, now time.Time) {
 	m.eligible = eligible
 }
 
-// Remove takes an endpoint out of the pool in this process, and reports
-// whether it was there. Requests that are under way to it end as they do.
+// Remove takes an endpoint out of the pool in this process, and reports whether
+// it was there. Requests in flight to it go on.
 func (p *Pool) Remove(name string) bool {
 	e := edit{now: time.Now()}
 	p.mu.Lock()
@@ -254,7 +258,7 @@ func (p *Pool) removeLocked(e *edit, name string) bool {
 	return true
 }
 
-// forgetDepartedLocked makes room for another departed endpoint: it drops those
+// forgetDepartedLocked makes room for another departed endpoint. It drops those
 // whose time is over, and beyond maxDeparted the one that left first.
 func (p *Pool) forgetDepartedLocked(now time.Time) {
 	first := ""
@@ -270,7 +274,8 @@ func (p *Pool) forgetDepartedLocked(now time.Time) {
 	}
 }
 
-// changedLocked is rebuildLocked after a change of the members or their weights.
+// changedLocked rebuilds the set after a change of the members or their
+// weights.
 func (p *Pool) changedLocked(now time.Time) note {
 	p.generation++
 	weights := make([]int64, len(p.members))

@@ -13,7 +13,7 @@ import (
 	"kring/balance"
 )
 
-// openLocal opens a pool of this process with these hosts allowed.
+// openLocal opens a pool with local state and these hosts allowed.
 func openLocal(t testing.TB, cfg balance.Config, hosts ...string) *balance.Pool {
 	t.Helper()
 	p, err := balance.Open(cfg, balance.Options{AllowedHosts: hosts})
@@ -119,7 +119,7 @@ func TestOnlyAllowedHostsAreAdmitted(t *testing.T) {
 		want    bool
 	}{
 		{"http://x.test", nil, false},
-		{"http://a.test:80/other/path", nil, true}, // where a configured endpoint is
+		{"http://a.test:80/other/path", nil, true}, // the host of a configured endpoint
 		{"https://a.test:80", nil, false},
 		{"http://a.test:81", nil, false},
 		{"http://x.test:8080", []string{"x.test"}, true},
@@ -168,7 +168,7 @@ func TestAllowedHostsAreChecked(t *testing.T) {
 	}
 }
 
-// A new endpoint is in no set until its probes are good, twice in a row; one
+// A new endpoint is in no set until two probes in a row were good. An endpoint
 // whose host is not allowed is not even probed.
 func TestCandidates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -177,7 +177,7 @@ func TestCandidates(t *testing.T) {
 		p := openLocal(t, cfg, "new.test")
 		var sick atomic.Bool
 		asked := map[string]*atomic.Int64{"http://a.test:80/up": {}, "http://new.test/up": {}, "http://barred.test/up": {}}
-		put(t, p, "early", "http://new.test") // before there are probes
+		put(t, p, "early", "http://new.test") // before the probes start
 		p.StartProbes(func(_ context.Context, url string) error {
 			asked[url].Add(1)
 			if sick.Load() && strings.Contains(url, "new.test") {
@@ -195,7 +195,7 @@ func TestCandidates(t *testing.T) {
 		if got := picks(t, p, 4); got != "aaaa" {
 			t.Errorf("picks %s, want a only", got)
 		}
-		time.Sleep(6 * time.Second) // one good probe
+		time.Sleep(6 * time.Second) // time for one good probe
 		sick.Store(true)
 		time.Sleep(5 * time.Second)
 		if e := endpoint(t, p, "early"); e.Eligible || !e.Healthy || e.Reason != "a candidate: 0 of 2 good probes" {
@@ -223,15 +223,15 @@ func TestCandidates(t *testing.T) {
 	})
 }
 
-// slow_start gives an endpoint that comes back its share little by little; at
-// the start of the process it does nothing.
+// slow_start gives a returning endpoint its share little by little. At the
+// start of the process it does nothing.
 func TestSlowStart(t *testing.T) {
 	everyPolicy(t, func(t *testing.T, policy string) {
 		synctest.Test(t, func(t *testing.T) {
 			cfg := config(policy, 1, 1)
 			cfg.SlowStart = 100 * time.Second
 			p := newPool(t, cfg)
-			// share counts b's of the picks within a time.
+			// share is b's part of the picks in this time.
 			share := func(over time.Duration) float64 {
 				n := 0
 				for range 1000 {
@@ -251,10 +251,10 @@ func TestSlowStart(t *testing.T) {
 			if e := endpoint(t, p, "b"); !e.Eligible || !e.Healthy || e.Reason != "slow start: 0 % of its share" {
 				t.Errorf("b is %+v", e)
 			}
-			// Of each of b's turns as many pass as are left of slow_start. A policy
-			// that takes turns gives the next one to the others, one that counts
-			// may give it to b again: between f/2 and f/(1+f), and five standard
-			// deviations.
+			// b loses the fraction of its turns that is left of slow_start. A
+			// policy that takes turns gives a lost turn to the others; one that
+			// counts may give it to b again. So b's share is between f/2 and
+			// f/(1+f), and five standard deviations.
 			for tenth := range 10 {
 				least, most := float64(tenth)/20, float64(tenth+1)/10
 				if got := share(10 * time.Second); got < least-0.08 || got > most/(1+most)+0.08 {
@@ -278,7 +278,7 @@ func TestSlowStart(t *testing.T) {
 	})
 }
 
-// Assignments for others last as long as a lease, under every policy.
+// Assignments to callers outside last one lease, under every policy.
 func TestAssignmentsOfEveryPolicy(t *testing.T) {
 	everyPolicy(t, func(t *testing.T, policy string) {
 		synctest.Test(t, func(t *testing.T) {
@@ -328,7 +328,7 @@ func TestAbandonedTrial(t *testing.T) {
 	})
 }
 
-// A change of the URL changes nothing else that the operator has said.
+// A change of the URL keeps the other settings.
 func TestAnotherURLKeepsWeightAndEligible(t *testing.T) {
 	p := newPool(t, config("smooth_weighted", 5, 3))
 	no := false
@@ -366,7 +366,7 @@ func TestARemovedEndpointIsNoLongerProbed(t *testing.T) {
 	})
 }
 
-// What was counted of an endpoint is kept for keep_count, and no longer.
+// The count of a removed endpoint is kept for keep_count, and no longer.
 func TestACountIsForgottenAfterKeepCount(t *testing.T) {
 	for _, tt := range []struct {
 		away time.Duration
@@ -375,7 +375,7 @@ func TestACountIsForgottenAfterKeepCount(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			p := newPool(t, config("least_assigned", 1, 1))
 			p.SetEligible("b", false)
-			picks(t, p, 20) // a's
+			picks(t, p, 20) // all of them a
 			remove(t, p, "a")
 			p.SetEligible("b", true)
 			time.Sleep(tt.away)

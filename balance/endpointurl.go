@@ -20,12 +20,12 @@ const (
 	maxLabel     = 63
 )
 
-// ParseEndpointURL reads an endpoint's URL, wherever it comes from: the
-// configuration, the API, or Redis. It is http or https, a host (a name or an
-// address), perhaps a port and a path that is put in front of all others. The
-// result is as the URL is used: its host is the one that goes into the Host
-// header, to the resolver and into TLS, in ASCII (RFC 5891), as package net/http
-// has it. The error shows the URL without a password.
+// ParseEndpointURL reads an endpoint's URL from the configuration, the API or
+// Redis. The URL is http or https, a host (a name or an address), and
+// optionally a port and a path, which is put in front of all paths. The
+// result's host is in ASCII (RFC 5891), as package net/http sends it: it goes
+// into the Host header, to the resolver and into TLS. The error shows the URL
+// without a password.
 func ParseEndpointURL(raw string) (*url.URL, error) {
 	bad := func(why string) (*url.URL, error) { return nil, fmt.Errorf("%q: %s", shownURL(raw), why) }
 	if len(raw) > maxURLBytes {
@@ -79,8 +79,8 @@ func isPort(s string) bool {
 	return err == nil && n > 0
 }
 
-// checkHost says what is wrong with a host's name or address in ASCII; "" is
-// nothing.
+// checkHost says what is wrong with a host's name or address in ASCII. It
+// returns "" for a good host.
 func checkHost(host string) string {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return ""
@@ -100,8 +100,8 @@ func notOfHost(r rune) bool {
 	return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
 }
 
-// asciiHost is a host as the network knows it: "bücher.test" is
-// "xn--bcher-kva.test". ASCII stays as it is, IP addresses too.
+// asciiHost is a host as the network knows it: "bücher.test" becomes
+// "xn--bcher-kva.test". ASCII and IP addresses stay unchanged.
 func asciiHost(host string) (string, error) {
 	if isASCII(host) {
 		return host, nil
@@ -121,11 +121,11 @@ func isASCII(s string) bool {
 	return true
 }
 
-// credentials are all that stands before the last @: where a URL is wrong, a
-// password may be in a part that looks like its path.
+// credentials match all that stands before the last @: in a malformed URL a
+// password may be in a part that looks like the path.
 var credentials = regexp.MustCompile(`(?s)^((?:[A-Za-z][A-Za-z0-9+.-]*:)?/*)(.*)@`)
 
-// shownURL is a URL as it may be shown: short, and without a password.
+// shownURL is a URL that is safe to show: short, and without a password.
 func shownURL(raw string) string {
 	shown := credentials.ReplaceAllStringFunc(raw, func(s string) string {
 		part := credentials.FindStringSubmatch(s)

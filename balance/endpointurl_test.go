@@ -8,8 +8,8 @@ import (
 	"kring/balance"
 )
 
-// One validation: what the configuration refuses, the API refuses in the same
-// words, and what one takes the other takes.
+// There is one validation: the configuration and the API refuse and accept the
+// same URLs, in the same words.
 func TestURLsOfEndpointsAreCheckedAlikeEverywhere(t *testing.T) {
 	const (
 		port, host    = "the port must be a number from 1 to 65535", "the host must be"
@@ -114,8 +114,8 @@ func TestURLsOfEndpointsAreCheckedAlikeEverywhere(t *testing.T) {
 	}
 }
 
-// FuzzEndpointURL: what is accepted can stand in a request, and is read again as
-// the same.
+// FuzzEndpointURL: an accepted URL can stand in a request, and parses to the
+// same again.
 func FuzzEndpointURL(f *testing.F) {
 	for _, raw := range []string{"http://h", "https://u:p@h:0/x?y#z", "http://[::1%25a]:80", "http://b\u00fccher.test/\u00e4"} {
 		f.Add(raw)

@@ -11,22 +11,22 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// removalKept is how long the removal of an endpoint is told to processes that
-// have missed it. That of a configured one is for good, or it would be back
-// with the next process that starts.
+// removalKept is how long a removal stays published, for processes that have
+// missed it. The removal of a configured endpoint stays for good: else the next
+// process that starts would bring the endpoint back.
 const removalKept = time.Hour
 
-// maxPublished bounds the changes that are kept for all processes. Beyond it the
-// oldest removal is forgotten.
+// maxPublished bounds the published changes. Beyond it the oldest removal is
+// forgotten.
 const maxPublished = 2 * MaxEndpoints
 
-// published is an operator's change of an endpoint, for all processes.
+// published is an operator's change of an endpoint, sent to all processes.
 type published struct {
 	EndpointChange
 	Removed bool `json:"removed,omitempty"`
 }
 
-// publish tells all processes of a change.
+// publish sends a change to all processes.
 func (h *shared) publish(ctx context.Context, name string, c published) error {
 	text, err := json.Marshal(c)
 	if err != nil {
@@ -49,7 +49,7 @@ func (h *shared) publish(ctx context.Context, name string, c published) error {
 
 func (h *shared) changes() string { return h.redis.key(h.pool.cfg.Name, "endpoints") }
 
-// follow makes the changes that were published since it was last called.
+// follow applies the changes that were published since the last call.
 func (h *shared) follow(ctx context.Context) error {
 	changes := redis.NewMapStringStringCmd(ctx, "hgetall", h.changes())
 	if err := h.redis.process(ctx, changes); err != nil {
@@ -78,14 +78,14 @@ func (h *shared) follow(ctx context.Context) error {
 	if len(changed) > 0 {
 		h.pool.follow(changed, bad)
 	}
-	for name, err := range bad { // said once of each change
+	for name, err := range bad { // once for each change
 		h.pool.log.Warn("published endpoint cannot be used", "pool", h.pool.cfg.Name, "endpoint", name, "error", err)
 	}
 	return nil
 }
 
-// follow makes changes in this process, removals first: they make room. It adds
-// those that cannot be made to bad.
+// follow applies changes in this process. Removals are first, because they make
+// room. It adds the changes that fail to bad.
 func (p *Pool) follow(changes map[string]published, bad map[string]error) {
 	e := edit{now: time.Now()}
 	p.mu.Lock()
@@ -94,7 +94,7 @@ func (p *Pool) follow(changes map[string]published, bad map[string]error) {
 			p.removeLocked(&e, name)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(changes)) { // so that all processes have the same order
+	for _, name := range slices.Sorted(maps.Keys(changes)) { // sorted: all processes then add in the same order
 		c := changes[name]
 		if c.Removed {
 			continue

@@ -10,24 +10,32 @@ import (
 // maxDoublings bounds an ejection to 32 times the configured fail_timeout.
 const maxDoublings = 5
 
-// health is what requests and probes have shown of an endpoint. The pool's
-// mutex guards it.
+// health is what requests and probes have shown of an endpoint, and the state
+// of its ejection. The pool's mutex guards it.
+//
+// A single failure proves little, so max_fails in a row are needed. An ejection
+// is a guess about the future that costs requests when it is wrong, in both
+// directions. So an ejected endpoint comes back by itself, through one trial
+// request or a good probe, and waits longer each time the trial fails. All
+// nodes guess alone; the random part of the time keeps them from trying a sick
+// endpoint all at once. Results that are older than the last change of state
+// are dropped: they say nothing about the state that follows.
 type health struct {
-	fails      int // requests in a row that failed
-	probeFails int // probes in a row that failed
+	fails      int // failed requests in a row
+	probeFails int // failed probes in a row
 
-	// failing says that max_fails was reached, and that nothing has shown since
-	// that the endpoint is well. Such an endpoint is ejected, unless max_ejected
-	// keeps it or none is healthy.
+	// failing says that max_fails was reached, and that no success has
+	// followed. A failing endpoint is ejected, unless max_ejected keeps it or
+	// no endpoint is healthy.
 	failing   bool
-	since     time.Time     // when that began
+	since     time.Time     // when the failing began
 	kept      bool          // max_ejected keeps it; rebuildLocked decides
 	until     time.Time     // when the present ejection ends
-	lasted    time.Duration // how long it was meant to last
-	returned  time.Time     // when the last one was over
+	lasted    time.Duration // how long the last ejection was meant to last
+	returned  time.Time     // when the last ejection ended
 	doublings int
-	// trialOut says that the one request is under way that an ejected endpoint
-	// gets when its time is over, and that decides about it.
+	// trialOut says that the trial is under way: the one request that an
+	// ejected endpoint gets when its time is over. Its outcome decides.
 	trialOut bool
 }
 
@@ -35,9 +43,9 @@ type health struct {
 // endpoint that gave it.
 func (p *Pool) Blames(status int) bool { return slices.Contains(p.cfg.Health.FailStatuses, status) }
 
-// claim makes a pick of m, from a set with trials in it, final. It fails if m
-// is on trial and another pick was first.
-func (p *Pool) claim(m *member) (epoch uint64, trial, ok bool) {
+// claim makes a pick of m final, from a set with members on trial. It fails if
+// m is on trial and another pick has taken the trial.
+func (p *Pool) claim(m *member) (generation uint64, trial, ok bool) {
 	p.mu.Lock()
 	trial = m.failing && !m.kept
 	if trial && m.trialOut {
@@ -49,14 +57,14 @@ func (p *Pool) claim(m *member) (epoch uint64, trial, ok bool) {
 		m.trialOut = true
 		n = p.rebuildLocked(time.Now())
 	}
-	epoch = m.epoch.Load()
+	generation = m.generation.Load()
 	p.mu.Unlock()
 	n.log(p.log)
-	return epoch, trial, true
+	return generation, trial, true
 }
 
-// observe takes in the outcome of a pick.
-func (p *Pool) observe(m *member, epoch uint64, trial bool, o Outcome) {
+// observe records the outcome of a pick.
+func (p *Pool) observe(m *member, generation uint64, trial bool, o Outcome) {
 	switch {
 	case o == Success && !m.suspect.Load():
 		return
@@ -65,10 +73,10 @@ func (p *Pool) observe(m *member, epoch uint64, trial bool, o Outcome) {
 	}
 	now := time.Now()
 	p.mu.Lock()
-	// A pick older than health's last change of mind says nothing about the
-	// present: failures that were under way when an endpoint was ejected must
-	// not lengthen its ejection, late successes must not end it.
-	if epoch != m.epoch.Load() {
+	// A pick of an earlier generation says nothing about the present. Failures
+	// that were under way when the endpoint was ejected must not lengthen the
+	// ejection, and late successes must not end it.
+	if generation != m.generation.Load() {
 		p.mu.Unlock()
 		return
 	}
@@ -95,8 +103,8 @@ func (p *Pool) observe(m *member, epoch uint64, trial bool, o Outcome) {
 	p.concludeLocked(m, ejected, n, now)
 }
 
-// concludeLocked ejects m if there is a reason, makes the set anew, gives the
-// lock back, and only then logs.
+// concludeLocked ejects m if there is a reason, rebuilds the set, unlocks, and
+// only then logs.
 func (p *Pool) concludeLocked(m *member, ejected string, n note, now time.Time) {
 	if ejected != "" {
 		p.ejectLocked(m, now)
@@ -110,8 +118,8 @@ func (p *Pool) concludeLocked(m *member, ejected string, n note, now time.Time) 
 	panics.log(p.log)
 }
 
-// observeProbe takes in the outcome of a probe. Probes and requests are
-// counted apart: a good probe must not hide that requests fail.
+// observeProbe records the outcome of a probe. Probes and requests are counted
+// apart: a good probe must not hide that requests fail.
 func (p *Pool) observeProbe(m *member, good bool) {
 	now := time.Now()
 	p.mu.Lock()
@@ -157,12 +165,12 @@ func (p *Pool) tooMany(fails int) bool {
 	return limit > 0 && fails >= limit
 }
 
-// ejectLocked takes m out. A failed trial, and a relapse before m has been back
-// for as long as it was out, double the time, up to 32 times fail_timeout; a
-// random fifth is added or taken off, so that nodes do not try again all at
-// once. Nothing else makes an ejection longer: failures while no endpoint is
-// healthy, or while max_ejected keeps m, say only that it has not recovered, and
-// a probe costs no request.
+// ejectLocked takes m out. The time doubles, up to 32 times fail_timeout, after
+// a failed trial, and after a relapse before m has been back for as long as it
+// was out. A random fifth is added or taken off, so that the nodes do not try
+// again all at once. Nothing else lengthens an ejection. Failures in a panic,
+// or while max_ejected keeps m, say only that m has not recovered, and a probe
+// costs no request.
 func (p *Pool) ejectLocked(m *member, now time.Time) {
 	switch {
 	case m.lasted == 0 || !m.failing && now.Sub(m.returned) >= m.lasted:
@@ -180,15 +188,15 @@ func (p *Pool) ejectLocked(m *member, now time.Time) {
 	m.lasted, m.until = d, now.Add(d)
 	m.fails, m.probeFails = 0, 0
 	m.suspect.Store(true)
-	m.epoch.Add(1)
+	m.generation.Add(1)
 }
 
-// ejectedNoteLocked says what became of m when it was to be ejected.
+// ejectedNoteLocked says whether m was really ejected, or is still picked.
 func (p *Pool) ejectedNoteLocked(m *member, why string, now time.Time) note {
 	args := []any{"pool", p.cfg.Name, "endpoint", m.endpoint.Name, "reason", why}
 	switch {
 	case p.set.Load().panic:
-		return note{slog.LevelWarn, "endpoint fails, but is picked: none is healthy", args}
+		return note{slog.LevelWarn, "endpoint fails, but is picked: no endpoint is healthy", args}
 	case m.kept:
 		return note{slog.LevelWarn, "endpoint fails, but is kept by max_ejected", args}
 	}
@@ -203,6 +211,6 @@ func (p *Pool) restoreLocked(m *member, now time.Time) note {
 	}
 	m.fails, m.probeFails = 0, 0
 	m.suspect.Store(false)
-	m.epoch.Add(1)
+	m.generation.Add(1)
 	return note{slog.LevelInfo, "endpoint is back", []any{"pool", p.cfg.Name, "endpoint", m.endpoint.Name}}
 }

@@ -27,7 +27,7 @@ func fail(t *testing.T, p *balance.Pool, n int) {
 	}
 }
 
-// failOn ends the next picks of one endpoint badly, all others well.
+// failOn fails the next picks of one endpoint. All other picks succeed.
 func failOn(t *testing.T, p *balance.Pool, name string, n int) {
 	t.Helper()
 	for range 100 {
@@ -54,7 +54,7 @@ func TestFailuresInARowEject(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			p := newPool(t, config(policy, 1, 1, 1))
 			failOn(t, p, "b", 2)
-			picks(t, p, 3) // b's success between its failures
+			picks(t, p, 3) // b succeeds between its failures
 			failOn(t, p, "b", 2)
 			if !healthy(t, p, "b") {
 				t.Fatal("b was ejected though a success came between its failures")
@@ -113,7 +113,7 @@ func TestRelapsesDoubleTheEjection(t *testing.T) {
 		}
 		time.Sleep(longestEjection * 32)
 		pickNamed(t, p, "b", 4).Done(balance.Success)
-		time.Sleep(longestEjection * 32) // back for as long as it was out: forgiven
+		time.Sleep(longestEjection * 32) // back for as long as it was out: the relapse is forgiven
 		failOn(t, p, "b", 3)
 		time.Sleep(longestEjection)
 		pickNamed(t, p, "b", 4).Done(balance.Success)
@@ -148,20 +148,20 @@ func TestSuccessEndsPanic(t *testing.T) {
 	})
 }
 
-func TestOldNewsIsIgnored(t *testing.T) {
+func TestLateOutcomesAreIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPool(t, config("round_robin", 1, 1))
 		early := pickNamed(t, p, "b", 2)
 		late := pickNamed(t, p, "b", 2)
 		failOn(t, p, "b", 3)
-		early.Done(balance.Success) // began before b was ejected
+		early.Done(balance.Success) // from before b's ejection
 		if healthy(t, p, "b") {
 			t.Error("a success from before the ejection ended it")
 		}
 		time.Sleep(longestEjection)
 		late.Done(balance.Failure)
 		if got := pickNamed(t, p, "b", 2); got.Endpoint.Name == "b" {
-			got.Done(balance.Success) // the failure from before has not doubled the ejection
+			got.Done(balance.Success) // the earlier failure has not doubled the ejection
 		}
 	})
 }
@@ -176,9 +176,9 @@ func TestNeverEjects(t *testing.T) {
 	}
 }
 
-// b fails within 1 ms, the others take 100 ms: b gets its first failures and
-// then trials only, for all that it is always free (L10).
-func TestFailingFastIsNotBeingFast(t *testing.T) {
+// b fails within 1 ms, the others take 100 ms. b gets its first failures, and
+// then only trials, although it is always idle.
+func TestAnEndpointThatFailsFastGetsOnlyTrials(t *testing.T) {
 	everyPolicy(t, func(t *testing.T, policy string) {
 		synctest.Test(t, func(t *testing.T) {
 			p := newPool(t, config(policy, 1, 1, 1))
@@ -206,7 +206,8 @@ func TestFailingFastIsNotBeingFast(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			// At most 8 under way when it is ejected, trials after 8–12 s and 16–24 s more.
+			// At most 8 requests are in flight when b is ejected; its trials
+			// follow after 8–12 s and 16–24 s more.
 			if toB.Load() < 3 || toB.Load() > 8+3 || all.Load() < 2000 {
 				t.Errorf("b got %d of %d requests, want its first failures and two trials", toB.Load(), all.Load())
 			}
@@ -236,7 +237,7 @@ func TestProbes(t *testing.T) {
 			return nil
 		}
 		p.StartProbes(probe)
-		p.StartProbes(probe) // does nothing
+		p.StartProbes(probe) // the second call does nothing
 		time.Sleep(20 * time.Second)
 		synctest.Wait()
 		if n := asked.Load(); n < 6 || n > 10 {
@@ -248,7 +249,7 @@ func TestProbes(t *testing.T) {
 		if healthy(t, p, "b") || !healthy(t, p, "a") {
 			t.Fatalf("three failed probes: %+v, want b ejected", p.Status())
 		}
-		// An ejected endpoint gets probes and nothing else, however long.
+		// An ejected endpoint gets only probes, however long it is out.
 		time.Sleep(200 * time.Second)
 		if got := picks(t, p, 6); got != "aaaaaa" {
 			t.Errorf("picks %s while b's probes fail", got)
@@ -269,7 +270,7 @@ func TestProbes(t *testing.T) {
 		p.Remove("b")
 		p.Close()
 		p.Close()
-		p.StartProbes(probe) // too late: starts nothing
+		p.StartProbes(probe) // after Close this starts nothing
 		before := asked.Load()
 		time.Sleep(time.Minute)
 		if asked.Load() != before {

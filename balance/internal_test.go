@@ -25,8 +25,8 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// Whatever the weights, steps are positive, bounded, and lighter for the
-// heavier; where they are not rounded, step × weight is the same for all.
+// For all weights, steps are positive, bounded, and smaller for greater
+// weights. Where they are not rounded, step × weight is the same for all.
 func TestStepsOfAnyWeights(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		weights := rapid.SliceOfN(rapid.Int64Range(1, math.MaxInt32), 1, 20).Draw(rt, "weights")
@@ -51,7 +51,7 @@ func TestStepsOfAnyWeights(t *testing.T) {
 	})
 }
 
-// Counts at the end of what is exact are lowered, and picks still alternate (A15).
+// Counts near 2^53 are lowered, and picks still alternate.
 func TestLocalCountsAreRebased(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.Name, cfg.Policy = "test", "least_assigned"

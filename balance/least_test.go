@@ -11,15 +11,15 @@ import (
 	"kring/balance"
 )
 
-// backend is where the state of a policy is.
+// backend is where a policy keeps its state.
 type backend struct {
 	open func(t testing.TB, cfg balance.Config) *balance.Pool
 	wait func(d time.Duration)
-	// each is how many of n picks are made: on Redis, so many take too long.
+	// each is how many of n picks to make: on Redis n would take too long.
 	each func(n int) int
 }
 
-// busyLease is a lease that does not lapse while a busy machine lets nobody run.
+// busyLease is long enough not to lapse on a busy machine.
 const busyLease = 4 * time.Second
 
 // everyBackend runs a case on virtual time in this process, and on Redis.
@@ -42,7 +42,7 @@ func named(policy string, names ...string) balance.Config {
 	return cfg
 }
 
-func TestLeastAssignedTiesGoInByteOrder(t *testing.T) { // A10
+func TestLeastAssignedTiesGoInByteOrder(t *testing.T) {
 	everyBackend(t, func(t *testing.T, b backend) {
 		p := b.open(t, named("least_assigned", "b", "a", "c", "B", "a10", "a2"))
 		var got []string
@@ -63,7 +63,7 @@ func TestLeastAssignedWeights(t *testing.T) {
 	})
 }
 
-func TestLeastAssignedIsEven(t *testing.T) { // A11
+func TestLeastAssignedIsEven(t *testing.T) {
 	everyBackend(t, func(t *testing.T, b backend) {
 		const clients = 16
 		each := b.each(200_000 / clients) // on Redis: TestProcessesShareAPool
@@ -95,7 +95,7 @@ func TestLeastAssignedIsEven(t *testing.T) { // A11
 	})
 }
 
-func TestNobodyToAssignTo(t *testing.T) { // A12
+func TestNoEndpointToAssignTo(t *testing.T) {
 	everyBackend(t, func(t *testing.T, b backend) {
 		for _, policy := range []string{"least_assigned", "least_in_flight"} {
 			cfg := config(policy, 0)
@@ -128,7 +128,7 @@ func remove(t testing.TB, p *balance.Pool, name string) {
 	}
 }
 
-// settled waits until what entered the set can be chosen.
+// settled waits until new members can be chosen.
 func settled(t testing.TB, p *balance.Pool) {
 	t.Helper()
 	if st := p.Inspect(t.Context()); st.Degraded {
@@ -136,7 +136,7 @@ func settled(t testing.TB, p *balance.Pool) {
 	}
 }
 
-func TestLateEndpointStartsWithTheOthers(t *testing.T) { // A13
+func TestLateEndpointStartsWithTheOthers(t *testing.T) {
 	everyBackend(t, func(t *testing.T, b backend) {
 		cfg := config("least_assigned", 1, 1, 1)
 		p := b.open(t, cfg)
@@ -148,7 +148,7 @@ func TestLateEndpointStartsWithTheOthers(t *testing.T) { // A13
 		if got := names(t, p, 6, true); got != "abcabc" {
 			t.Errorf("picks %s after c came, want abcabc", got)
 		}
-		// What is removed keeps its count: a is far behind b by then.
+		// A removed endpoint keeps its count: a is far behind b by then.
 		remove(t, p, "b")
 		remove(t, p, "c")
 		settled(t, p)
@@ -165,7 +165,7 @@ func TestLateEndpointStartsWithTheOthers(t *testing.T) { // A13
 	})
 }
 
-// An endpoint that health or the operator took out does not catch up (A13, A7).
+// An endpoint that was ejected or taken out by the operator does not catch up.
 func TestLeastAssignedDoesNotCatchUp(t *testing.T) {
 	everyBackend(t, func(t *testing.T, b backend) {
 		p := b.open(t, config("least_assigned", 1, 1))
@@ -183,7 +183,7 @@ func TestLeastAssignedDoesNotCatchUp(t *testing.T) {
 	})
 }
 
-func TestLeastInFlightTiesGoToTheLeastRecentlyAssigned(t *testing.T) { // L1
+func TestLeastInFlightTiesGoToTheLeastRecentlyAssigned(t *testing.T) {
 	everyBackend(t, func(t *testing.T, b backend) {
 		if got := names(t, b.open(t, config("least_in_flight", 1, 1, 1)), 6, true); got != "abcabc" {
 			t.Errorf("picks %s, want abcabc", got)
@@ -191,7 +191,7 @@ func TestLeastInFlightTiesGoToTheLeastRecentlyAssigned(t *testing.T) { // L1
 	})
 }
 
-func TestLeastInFlightFillsTheGap(t *testing.T) { // L2
+func TestLeastInFlightFillsTheGap(t *testing.T) {
 	everyBackend(t, func(t *testing.T, b backend) {
 		p := b.open(t, config("least_in_flight", 1, 1, 1))
 		var ofB balance.Pick
@@ -224,7 +224,8 @@ func TestLeastInFlightWeights(t *testing.T) {
 	})
 }
 
-// least_assigned shares a count; what is unfinished each process knows of its own.
+// least_assigned shares its count. Each process knows only its own unfinished
+// requests.
 func TestLeastAssignedShowsWhatIsInFlight(t *testing.T) {
 	everyBackend(t, func(t *testing.T, b backend) {
 		p := b.open(t, config("least_assigned", 1, 1))
@@ -261,7 +262,7 @@ func complete(t testing.TB, p *balance.Pool, id string) {
 	}
 }
 
-func TestCompletionIsIdempotent(t *testing.T) { // L3
+func TestCompletionIsIdempotent(t *testing.T) {
 	everyBackend(t, func(t *testing.T, b backend) {
 		p := b.open(t, config("least_in_flight", 1))
 		held, other := assign(t, p), assign(t, p)
@@ -283,7 +284,7 @@ func TestCompletionIsIdempotent(t *testing.T) { // L3
 	})
 }
 
-func TestAbandonedAssignmentsLapse(t *testing.T) { // L4, L5
+func TestAbandonedAssignmentsLapse(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	everyBackend(t, func(t *testing.T, b backend) {
 		cfg := config("least_in_flight", 1)
@@ -337,7 +338,7 @@ func TestRenewedAssignmentsLast(t *testing.T) {
 	})
 }
 
-// A pick in this process needs no renewal by its owner.
+// A process renews the leases of its own picks.
 func TestLongRequestsKeepTheirLease(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	everyBackend(t, func(t *testing.T, b backend) {
@@ -356,7 +357,7 @@ func TestLongRequestsKeepTheirLease(t *testing.T) {
 	})
 }
 
-func TestRemovalKeepsLeases(t *testing.T) { // L6
+func TestRemovalKeepsLeases(t *testing.T) {
 	everyBackend(t, func(t *testing.T, b backend) {
 		cfg := config("least_in_flight", 1, 1)
 		p := b.open(t, cfg)
@@ -383,7 +384,7 @@ func TestRemovalKeepsLeases(t *testing.T) { // L6
 	})
 }
 
-func TestEveryOutcomeEndsTheLease(t *testing.T) { // L8
+func TestEveryOutcomeEndsTheLease(t *testing.T) {
 	everyBackend(t, func(t *testing.T, b backend) {
 		cfg := config("least_in_flight", 3, 1, 2)
 		p := b.open(t, cfg)

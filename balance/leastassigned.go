@@ -6,16 +6,17 @@ import (
 	"sync"
 )
 
-// maxScore is the greatest count: the shared one is kept in a sorted set of
-// Redis, whose scores are exact up to here.
+// maxScore is the greatest score. The shared score is in a sorted set of Redis,
+// whose scores are exact up to here.
 const maxScore = 1<<53 - 1
 
-// leastAssigned takes the member that was assigned to least often, the first
-// by name (byte order) of equals. An assignment adds the member's step to its
-// score, 1 where all weights are equal. It is about nothing else: not how long
-// requests take, how many are under way, or how they end.
+// leastAssigned takes the member with the lowest score, and of equals the first
+// by name in byte order. An assignment adds the member's step to its score: 1
+// where all weights are equal. The policy does not look at anything else: not
+// at how long requests take, how many are in flight, or how they end.
 type leastAssigned struct {
-	// mu guards the tallies' score, and members: all that the pool has.
+	// mu guards the tallies' score, and members, which are all members of the
+	// pool.
 	mu      sync.Mutex
 	members []*member
 }
@@ -39,8 +40,8 @@ func (l *leastAssigned) pick(_ context.Context, s *set) (choice, error) {
 	return choice{m: best.m}, nil
 }
 
-// rebaseLocked takes from all scores what the least has. Who has less than
-// that is away, and starts from the least when it comes back anyway.
+// rebaseLocked subtracts the least score from all. A member with a lower score
+// is away; it starts from the least score when it comes back.
 func (l *leastAssigned) rebaseLocked(least int64) {
 	for _, m := range l.members {
 		m.score.Store(max(0, m.score.Load()-least))
@@ -49,8 +50,8 @@ func (l *leastAssigned) rebaseLocked(least int64) {
 
 func (l *leastAssigned) release(choice) {}
 
-// enter starts those who come (back) at what the others have at least: from
-// less, they would get every assignment until they have caught up.
+// enter starts new and returning members at the least score of the others. From
+// a lower score a member would get every assignment until it had caught up.
 func (l *leastAssigned) enter(entering []*member, s *set) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,8 +70,8 @@ func (l *leastAssigned) enter(entering []*member, s *set) {
 	}
 }
 
-// admitted is the score at which a member starts that had one, among members
-// that have this at least.
+// admitted is the score at which a member with the score own starts among
+// members whose lowest score is least.
 func admitted(own, least int64) int64 {
 	if own-least > maxScore/2 {
 		return least // the others were rebased while it was away

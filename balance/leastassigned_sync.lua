@@ -1,16 +1,16 @@
--- Keeps the set of members: admits those that a process has and the set has
--- not, takes out those that it was told to or that no process has had for a
--- while, and returns all: endpoint, assignments, endpoint, …
+-- Keeps the set of endpoints. Adds the caller's endpoints that the set lacks.
+-- Removes those that the caller calls ineligible, and those that no process has
+-- had for a while. Returns all: endpoint, assignments, endpoint, …
 -- KEYS[1]  sorted set: endpoint -> count
--- KEYS[2]  hash: endpoint -> what an assignment adds to its count
--- KEYS[3]  hash: endpoint that was taken out -> its count, until when that is
---          kept, and its assignments
+-- KEYS[2]  hash: endpoint -> step, what an assignment adds to the count
+-- KEYS[3]  hash: removed endpoint -> its count, until when that is kept, and its
+--          assignments
 -- KEYS[4]  sorted set: endpoint -> when a process last had it
--- KEYS[5]  hash: endpoint -> its assignments less its count ÷ what one adds:
---          not 0 once that was changed
--- ARGV[1]  JSON: names, steps (of the names), gone (to be taken out), raise
---          (of the names: those that come back after they were left out), out
---          (those that the caller leaves out), keep and idle (milliseconds)
+-- KEYS[5]  hash: endpoint -> its assignments - count ÷ step. It is not 0 once the
+--          count or the step was changed.
+-- ARGV[1]  JSON: names, steps (of the names), ineligible (to be removed), catch_up
+--          (names that come back after they were not picked), absent (names that
+--          the caller does not pick now), keep and idle (milliseconds)
 local want = cjson.decode(ARGV[1])
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
@@ -38,7 +38,7 @@ local function take_out(name)
   redis.call('ZREM', KEYS[4], name)
 end
 
--- Count and assignments that were kept, if that is not too long ago.
+-- The kept count and assignments of a removed endpoint; 0 and 0 after its time.
 local function kept(name)
   local record = redis.call('HGET', KEYS[3], name)
   redis.call('HDEL', KEYS[3], name)
@@ -49,20 +49,20 @@ local function kept(name)
   return 0, 0
 end
 
-for _, name in ipairs(want.gone) do
+for _, name in ipairs(want.ineligible) do
   take_out(name)
 end
 
--- What the members have at least, without those that are (to be) left out.
+-- The lowest count, without the endpoints that are absent or must catch up.
 local skip = {}
-for _, name in ipairs(want.out) do skip[name] = true end
-local raise = {}
-for _, name in ipairs(want.raise) do
+for _, name in ipairs(want.absent) do skip[name] = true end
+local catch_up = {}
+for _, name in ipairs(want.catch_up) do
   skip[name] = true
-  raise[name] = true
+  catch_up[name] = true
 end
 local least
-local lowest = redis.call('ZRANGE', KEYS[1], 0, #want.out + #want.raise, 'WITHSCORES')
+local lowest = redis.call('ZRANGE', KEYS[1], 0, #want.absent + #want.catch_up, 'WITHSCORES')
 for i = 1, #lowest, 2 do
   if not skip[lowest[i]] then
     least = tonumber(lowest[i + 1])
@@ -70,7 +70,7 @@ for i = 1, #lowest, 2 do
   end
 end
 
--- The fewest assignments of any of them, found once: who joins has as many.
+-- The fewest assignments of any endpoint. A new endpoint starts with as many.
 local few
 local function fewest()
   if not few then
@@ -97,8 +97,8 @@ for i, name in ipairs(want.names) do
   else
     start, made = kept(name)
   end
-  -- A count far above all others is from before they were lowered.
-  if (not score or raise[name]) and least and (start < least or start - least > 4503599627370496) then
+  -- A count far above all others dates from before they were lowered.
+  if (not score or catch_up[name]) and least and (start < least or start - least > 4503599627370496) then
     start = least
     made = math.max(made, fewest())
   end

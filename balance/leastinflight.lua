@@ -1,8 +1,8 @@
 -- leastinflight
--- Assigns to the endpoint with the fewest leases for its weight, the least
--- recently assigned of equals, and returns its name; nil if there is none.
--- ARGV[1]  the new lease's name; ARGV[2] how long it lasts, in milliseconds
--- ARGV     from 3 on: endpoints that this caller leaves out
+-- Assigns to the endpoint with the fewest leases for its weight, of equals to
+-- the least recently assigned, and returns its name; nil if there is none.
+-- ARGV[1]  the new lease; ARGV[2] how long it lasts, in milliseconds
+-- ARGV     from 3 on: endpoints that the caller excludes
 sweep()
 local first = redis.call('ZRANGE', KEYS[1], 0, #ARGV - 2)
 for _, member in ipairs(first) do
@@ -15,8 +15,8 @@ for _, member in ipairs(first) do
     local has = redis.call('HMGET', KEYS[2], 'n:' .. name, 's:' .. name, 'a:' .. name, 'turn')
     local held, turn = tonumber(has[1] or 0) + 1, tonumber(has[4] or 0) + 1
     local latest = string.format('%016.0f', turn) .. ':' .. name
-    -- First what Redis refuses when it has no memory: after a ZREM it would
-    -- let all pass.
+    -- The HSET is first, because Redis refuses it when its memory is full.
+    -- After a ZREM in the same script Redis would let every command pass.
     redis.call('HSET', KEYS[2], 'n:' .. name, held, 'm:' .. name, latest,
       'a:' .. name, string.format('%.0f', tonumber(has[3] or 0) + 1), 'turn', string.format('%.0f', turn))
     redis.call('ZREM', KEYS[1], member)

@@ -1,5 +1,5 @@
--- Lets leases last for another ARGV[1] milliseconds from now: returns 1 for
--- each of ARGV[2], … that had not lapsed, else 0.
+-- Renews leases for ARGV[1] milliseconds from now. Returns for each of ARGV[2],
+-- … 1 if it had not lapsed, else 0.
 local renewed = {}
 for i = 2, #ARGV do
   local till = redis.call('ZSCORE', KEYS[3], ARGV[i])

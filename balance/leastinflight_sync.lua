@@ -1,13 +1,13 @@
 -- leastinflight_sync
--- Keeps the set of members, as leastassigned_sync.lua does, and returns all:
+-- Keeps the set of endpoints, as leastassigned_sync.lua does, and returns all:
 -- endpoint, leases, assignments so far, endpoint, …
 -- KEYS[5]  sorted set: endpoint -> when a process last had it
--- ARGV[1]  JSON: names, steps (of the names), gone, keep and idle (milliseconds)
+-- ARGV[1]  JSON: names, steps (of the names), ineligible, keep and idle
+--          (milliseconds)
 local want = cjson.decode(ARGV[1])
 sweep()
 
--- Leases end an endpoint's time in the set, not the other way about: their
--- number stays, and drains.
+-- A removed endpoint keeps its leases: their number drains as they end.
 local function take_out(name)
   local member = redis.call('HGET', KEYS[2], 'm:' .. name)
   if member then
@@ -18,7 +18,7 @@ local function take_out(name)
   redis.call('ZREM', KEYS[5], name)
 end
 
--- What the hash says, by the letter in front and the endpoint.
+-- The fields of the hash, by the letter in front and the endpoint.
 local is = {n = {}, a = {}, m = {}, s = {}, d = {}}
 local total = 0
 local state = redis.call('HGETALL', KEYS[2])
@@ -32,8 +32,8 @@ for i = 1, #state, 2 do
   end
 end
 
--- A key of these may be lost alone: Redis drops some to make room. Then the
--- leases that are whole are counted again.
+-- Redis may evict one of these keys and keep the others. Then the leases that
+-- are complete are counted again.
 local held, leases = redis.call('HLEN', KEYS[4]), redis.call('ZCARD', KEYS[3])
 local recount = held ~= leases or held ~= total
 if recount then
@@ -60,7 +60,7 @@ if recount then
   end
 end
 
-for _, name in ipairs(want.gone) do
+for _, name in ipairs(want.ineligible) do
   take_out(name)
   is.m[name] = nil
 end

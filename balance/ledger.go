@@ -8,31 +8,32 @@ import (
 	"time"
 )
 
-// idle is how long an endpoint stays in the shared set that no process has.
+// idle is how long an endpoint that no process has stays in the shared set.
 const idle = time.Minute
 
-// count is what all processes have counted of an endpoint.
+// count holds the counts of an endpoint over all processes.
 type count struct{ assigned, inFlight int64 }
 
-// roster is what a process knows of a pool's endpoints.
-type roster struct {
-	names []string // eligible
-	steps []int64  // of the names
-	gone  []string // not eligible: by configuration or the operator's word
-	raise []string // of the names: those that come back
-	out   []string // of the names: those that are not picked now
+// memberList is a pool's endpoints as one process sees them.
+type memberList struct {
+	names      []string // eligible
+	steps      []int64  // of the names
+	ineligible []string // by configuration or by the operator
+	catchUp    []string // names of members that come back
+	absent     []string // names of members that are not picked now
 }
 
-// ledger is the state of one policy in Redis.
+// ledger is the shared state of one policy, in Redis.
 type ledger interface {
-	// choose assigns to one endpoint that is not out, and names it; "" if there
-	// is none. Token is the lease's name, where there are leases.
-	choose(ctx context.Context, token string, out []string, weighted bool) (name string, err error)
-	// sync brings the set of members up to date.
-	sync(ctx context.Context, r roster) (map[string]count, error)
+	// choose assigns to one endpoint that is not excluded, and returns its
+	// name; "" if there is none. token is the name of the new lease, for a
+	// ledger with leases.
+	choose(ctx context.Context, token string, excluded []string, weighted bool) (name string, err error)
+	// sync brings the shared set of members up to date, and returns its counts.
+	sync(ctx context.Context, r memberList) (map[string]count, error)
 }
 
-// assignedLedger is that of least_assigned: one sorted set.
+// assignedLedger is the ledger of least_assigned: one sorted set.
 type assignedLedger struct {
 	redis      *Redis
 	set, steps string
@@ -48,21 +49,21 @@ func newAssignedLedger(r *Redis, pool string, keep time.Duration) *assignedLedge
 	}
 }
 
-func (l *assignedLedger) choose(ctx context.Context, _ string, out []string, weighted bool) (string, error) {
+func (l *assignedLedger) choose(ctx context.Context, _ string, excluded []string, weighted bool) (string, error) {
 	keys := []string{l.set, l.steps}
 	if !weighted {
 		keys = keys[:1]
 	}
-	args := make([]any, len(out))
-	for i, name := range out {
+	args := make([]any, len(excluded))
+	for i, name := range excluded {
 		args[i] = name
 	}
 	v, err := l.redis.run(ctx, assignScript, keys, args...)
-	name, _ := v.(string) // nil: nobody
+	name, _ := v.(string) // nil: no endpoint
 	return name, err
 }
 
-func (l *assignedLedger) sync(ctx context.Context, r roster) (map[string]count, error) {
+func (l *assignedLedger) sync(ctx context.Context, r memberList) (map[string]count, error) {
 	v, err := l.redis.run(ctx, assignedSyncScript, l.keys, r.want(l.keep).encode())
 	if err != nil {
 		return nil, err
@@ -76,7 +77,7 @@ func (l *assignedLedger) sync(ctx context.Context, r roster) (map[string]count, 
 	return counts, err
 }
 
-// inFlightLedger is that of least_in_flight: leases.
+// inFlightLedger is the ledger of least_in_flight: leases.
 type inFlightLedger struct {
 	redis *Redis
 	keys  []string // as in lease.lua
@@ -92,25 +93,25 @@ func newInFlightLedger(r *Redis, pool string, lease, keep time.Duration) *inFlig
 	}
 }
 
-func (l *inFlightLedger) choose(ctx context.Context, token string, out []string, _ bool) (string, error) {
-	args := make([]any, 0, 2+len(out))
+func (l *inFlightLedger) choose(ctx context.Context, token string, excluded []string, _ bool) (string, error) {
+	args := make([]any, 0, 2+len(excluded))
 	args = append(args, token, l.lease.Milliseconds())
-	for _, name := range out {
+	for _, name := range excluded {
 		args = append(args, name)
 	}
 	v, err := l.redis.run(ctx, acquireScript, l.keys, args...)
-	name, _ := v.(string) // nil: nobody
+	name, _ := v.(string) // nil: no endpoint
 	return name, err
 }
 
-// release ends a lease and names its endpoint; "" if there was none.
+// release ends a lease and returns its endpoint; "" if there was no such lease.
 func (l *inFlightLedger) release(ctx context.Context, token string) (string, error) {
 	v, err := l.redis.run(ctx, releaseScript, l.keys, token)
 	name, _ := v.(string) // nil: no such lease
 	return name, err
 }
 
-// renew says which of the leases had not lapsed.
+// renew reports for each lease whether it had not lapsed.
 func (l *inFlightLedger) renew(ctx context.Context, tokens []string) ([]bool, error) {
 	args := []any{l.lease.Milliseconds()}
 	for _, token := range tokens {
@@ -131,7 +132,7 @@ func (l *inFlightLedger) renew(ctx context.Context, tokens []string) ([]bool, er
 	return alive, nil
 }
 
-func (l *inFlightLedger) sync(ctx context.Context, r roster) (map[string]count, error) {
+func (l *inFlightLedger) sync(ctx context.Context, r memberList) (map[string]count, error) {
 	v, err := l.redis.run(ctx, inFlightSyncScript, append(l.keys[:4:4], l.seen), r.want(l.keep).encode())
 	if err != nil {
 		return nil, err
@@ -149,36 +150,36 @@ func (l *inFlightLedger) sync(ctx context.Context, r roster) (map[string]count, 
 	return counts, err
 }
 
-// want is the argument of the scripts that keep the set of members.
+// want is the argument of the two sync scripts.
 type want struct {
-	Names []string `json:"names"`
-	Steps []int64  `json:"steps"`
-	Gone  []string `json:"gone"`
-	Raise []string `json:"raise"`
-	Out   []string `json:"out"`
-	Keep  int64    `json:"keep"`
-	Idle  int64    `json:"idle"`
+	Names      []string `json:"names"`
+	Steps      []int64  `json:"steps"`
+	Ineligible []string `json:"ineligible"`
+	CatchUp    []string `json:"catch_up"`
+	Absent     []string `json:"absent"`
+	Keep       int64    `json:"keep"`
+	Idle       int64    `json:"idle"`
 }
 
-func (r roster) want(keep time.Duration) want {
+func (r memberList) want(keep time.Duration) want {
 	return want{
-		Names: listed(r.names), Steps: append([]int64{}, r.steps...), Gone: listed(r.gone),
-		Raise: listed(r.raise), Out: listed(r.out), Keep: keep.Milliseconds(), Idle: idle.Milliseconds(),
+		Names: listed(r.names), Steps: append([]int64{}, r.steps...), Ineligible: listed(r.ineligible),
+		CatchUp: listed(r.catchUp), Absent: listed(r.absent), Keep: keep.Milliseconds(), Idle: idle.Milliseconds(),
 	}
 }
 
-// listed is never nil: Lua has no list for JSON's null.
+// listed is never nil: Lua would read JSON's null as no list at all.
 func listed(names []string) []string { return append([]string{}, names...) }
 
 func (w want) encode() string {
 	text, err := json.Marshal(w)
-	if err != nil { // strings and numbers
+	if err != nil { // strings and numbers cannot fail
 		panic(err)
 	}
 	return string(text)
 }
 
-// eachRow takes a flat answer of a script apart.
+// eachRow splits a script's flat answer into rows.
 func eachRow(v any, width int, f func(row []string) error) error {
 	flat, _ := v.([]any)
 	row := make([]string, 0, width)

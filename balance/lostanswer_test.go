@@ -13,13 +13,13 @@ import (
 	"kring/balance"
 )
 
-// deaf is a connection to Redis that ends in place of the answer to a pick, if
-// it is the next pick after lose was set.
+// deaf is a connection to Redis. After lose is set, it closes in place of the
+// answer to the next pick.
 type deaf struct {
 	net.Conn
 	lose   *atomic.Bool
 	digest []byte      // of the script that picks
-	deaf   atomic.Bool // to what comes next
+	deaf   atomic.Bool // ignores what follows
 }
 
 func (d *deaf) Write(b []byte) (int, error) {

@@ -5,63 +5,65 @@ import (
 	"time"
 )
 
-// goodProbes in a row admit a candidate to a pool that probes.
+// goodProbes is how many good probes in a row admit a candidate.
 const goodProbes = 2
 
-// member is an endpoint in a pool. Order and endpoint never change: another
-// URL is another member.
+// member is an endpoint in a pool. Order and endpoint never change: an endpoint
+// with another URL is another member.
 type member struct {
 	endpoint Endpoint
 	order    int // place in the configuration; stays when others are removed
 
-	// current belongs to the policies that take turns, who write it under
-	// their own lock: the current weight, or what is left of a turn. It is
-	// atomic so that status can read it.
+	// current belongs to the policy, which writes it under its own lock: the
+	// current weight, or the rest of a turn. It is atomic so that status can
+	// read it.
 	current atomic.Int64
 	*tally
 
-	// epoch is the number of times that health has changed its mind. What a
-	// pick of an earlier epoch learns is no longer news.
-	epoch atomic.Uint64
-	// suspect is false while a success would teach nothing, so that it need
-	// not take the pool's lock.
+	// generation counts the changes of the health state. Outcomes of a pick of
+	// an earlier generation are dropped.
+	generation atomic.Uint64
+	// suspect is false while a success would change nothing. A success then
+	// needs no lock.
 	suspect atomic.Bool
-	// watched says that a goroutine probes it. The mutex of probes guards it.
+	// watched says that a goroutine probes the member. The mutex of probes
+	// guards it.
 	watched bool
 
 	// The pool's mutex guards what follows.
 	weight   int64
-	eligible bool // the operator's word
+	eligible bool // set by the operator
 	removed  bool
-	// barred is the rule of admission that keeps the member out for good.
+	// barred is the rule of admission that keeps the member out; "" means that
+	// no rule does.
 	barred string
-	// candidate says that probes have yet to show that the member is well;
-	// good is how many of them have, in a row.
+	// candidate says that the member still needs good probes before it is
+	// admitted; good counts them.
 	candidate bool
 	good      int
-	seated    bool // in the present set
-	// ramp is when the member came back, while slow start holds it back.
+	seated    bool // in the current set
+	// ramp is when the member came back, while slow start limits it.
 	ramp time.Time
 	health
 }
 
-// pickable reports whether configuration, operator and the rules of admission
-// allow m.
+// pickable reports whether configuration, operator and rules of admission allow
+// m.
 func (m *member) pickable() bool {
 	return m.eligible && m.weight > 0 && m.barred == "" && !m.candidate
 }
 
-// tally is what was counted under an endpoint's name. It outlives the
-// endpoint, so that one that is removed and added again goes on from there.
+// tally holds the counts under an endpoint's name. It outlives the endpoint, so
+// that an endpoint that is removed and added again goes on from its counts.
 type tally struct {
 	assigned atomic.Int64 // picks made in this process
-	inFlight atomic.Int64 // of those, the unfinished ones
+	inFlight atomic.Int64 // unfinished picks of this process
 
-	// The policy's own, written under its lock.
-	score atomic.Int64 // of leastAssigned
-	held  atomic.Int64 // of leastInFlight
-	turn  int64        // of leastInFlight
+	// The policy writes these under its lock.
+	score       atomic.Int64 // of leastAssigned
+	outstanding atomic.Int64 // of leastInFlight
+	turn        int64        // of leastInFlight
 
-	// Two tallies must not share a line of the cores' caches.
+	// The padding keeps two tallies out of one cache line.
 	_ [88]byte
 }

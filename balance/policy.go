@@ -8,35 +8,35 @@ import (
 	"strings"
 )
 
-// policy is the contract of every way to choose, in this process or shared.
+// policy is one way to choose, in this process or shared.
 type policy interface {
-	// pick chooses from a set that is not empty, without holding the pool's
-	// lock, so that it may take a while and fail. It changes the state of
-	// members in the set only: a member that is away is found as it was left.
+	// pick chooses from a set that is not empty. It does not hold the pool's
+	// lock, so it may block, and it may fail. It changes only the state of
+	// members in the set; the state of the others stays as it was.
 	pick(ctx context.Context, s *set) (choice, error)
-	// release ends a choice, once.
+	// release ends a choice. The pool calls it once for each choice.
 	release(c choice)
-	// enter is told, under the pool's lock, which members of a new set were not
-	// in the one before.
+	// enter gets the members of a new set that were not in the one before. The
+	// pool's lock is held.
 	enter(entering []*member, s *set)
-	// reset is told, under the pool's lock, that the list of members or their
-	// weights have changed. Sets of an earlier generation are out of date.
+	// reset is called after a change of the members or their weights. The
+	// pool's lock is held. Sets of an earlier generation are out of date.
 	reset(members []*member, generation uint64)
 }
 
-// choice is what a policy chose. Token names it where others share the state;
-// it is empty in this process.
+// choice is what a policy chose. token names it in shared state; it is empty in
+// local state.
 type choice struct {
 	m     *member
 	token string
 }
 
-// errOutdated says that a set is older than the latest reset: to use it would
-// leave traces in state that was made for other members.
+// errOutdated says that a set is older than the latest reset. A pick from it
+// would leave traces in state that was made for other members.
 var errOutdated = errors.New("the set is out of date")
 
-// turns is the part of the contract that policies do not need which only
-// take turns: nothing of a choice is left to be ended or made up for.
+// turns holds the two methods that do nothing in a policy that only takes
+// turns.
 type turns struct{}
 
 func (turns) release(choice)        {}
@@ -51,7 +51,7 @@ var policies = map[string]func() policy{
 	"least_in_flight": func() policy { return new(leastInFlight) },
 }
 
-// shareable policies can keep their state in Redis.
+// shareable are the policies that can keep their state in Redis.
 var shareable = []string{"least_assigned", "least_in_flight"}
 
 func policyNames() string {

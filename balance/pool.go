@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// ErrNoEligible says that no endpoint may be picked. Nothing was counted, and
-// the caller must send nothing.
+// ErrNoEligible says that the pool has no endpoint that may be picked. Nothing
+// was counted, and the caller must send nothing.
 var ErrNoEligible = errors.New("no eligible endpoint")
 
 // Endpoint is where a request goes.
@@ -20,14 +20,14 @@ type Endpoint struct{ Name, URL string }
 
 // Options are what a pool takes from its surroundings.
 type Options struct {
-	// Redis holds the state of pools that share it; nil: there is none.
+	// Redis holds the state of pools that share it; nil: no pool shares.
 	Redis *Redis
-	// AllowedHosts are where endpoints that are added at run time may be:
-	// "host" (any port), "host:port", "*.domain", each also as
-	// "https://host". Where the configured endpoints are is allowed as well.
+	// AllowedHosts are the hosts of endpoints that may be added at run time:
+	// "host" (any port), "host:port", "*.domain", each also as "https://host".
+	// The hosts of configured endpoints are allowed as well.
 	AllowedHosts []string
-	// ProbeFailing probes only endpoints that are failing, once the time of their
-	// ejection is over. Default: all are probed.
+	// ProbeFailing probes only endpoints that are failing, and only when their
+	// ejection is over. Default: all endpoints are probed.
 	ProbeFailing bool
 	Log          *slog.Logger // nil: discarded
 }
@@ -36,23 +36,23 @@ type Options struct {
 type Pool struct {
 	cfg      Config
 	policy   policy
-	releases bool // the policy wants to know when a choice is over
+	releases bool // the policy must be told when a choice ends
 	log      *slog.Logger
 	allowed  []string
-	// probeFailing: endpoints that are not failing are not probed.
+	// probeFailing is Options.ProbeFailing.
 	probeFailing bool
 
-	// set is what may be picked now. It is swapped whole, so that a pick takes
-	// no lock but its policy's.
+	// set holds what may be picked now. It is swapped whole, so that a pick
+	// takes only the policy's lock.
 	set atomic.Pointer[set]
-	// panics counts the picks that were made among unhealthy endpoints.
+	// panics counts the picks that were made in a panic.
 	panics atomic.Int64
 
-	// mu guards the list of members, their eligibility and health, the tallies
-	// of those that are gone, and the making of set from them.
+	// mu guards the members, their eligibility and health, the tallies of
+	// removed endpoints, and the making of set.
 	mu         sync.Mutex
 	members    []*member
-	steps      []int64 // of the members, in their order
+	steps      []int64 // of the members, in the same order
 	ranks      []int   // likewise
 	nextOrder  int
 	generation uint64
@@ -69,8 +69,8 @@ func New(cfg Config, log *slog.Logger) (*Pool, error) {
 	return Open(cfg, Options{Log: log})
 }
 
-// Open makes a pool. Its errors name the field and the value. A pool whose
-// state is shared is usable at once, whether or not Redis can be reached.
+// Open makes a pool. Its errors name the field and the value. A pool with
+// shared state is usable at once, even when Redis cannot be reached.
 func Open(cfg Config, o Options) (*Pool, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func Open(cfg Config, o Options) (*Pool, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	p := &Pool{cfg: cfg, log: o.Log, allowed: o.AllowedHosts, probeFailing: o.ProbeFailing, departed: map[string]departed{}}
-	p.assignments.begun = time.Now()
+	p.assignments.start = time.Now()
 	for _, e := range cfg.Endpoints {
 		p.members = append(p.members, &member{
 			endpoint: Endpoint{Name: e.Name, URL: e.URL},
@@ -109,14 +109,13 @@ func Open(cfg Config, o Options) (*Pool, error) {
 // Name is the pool's name.
 func (p *Pool) Name() string { return p.cfg.Name }
 
-// Pick chooses an endpoint. The caller must call Done on what it gets, once at
-// least, whatever becomes of the request.
+// Pick chooses an endpoint. The caller must call Done on the pick at least
+// once, however the request ends.
 func (p *Pool) Pick(ctx context.Context) (Pick, error) {
 	return p.pick(ctx, "")
 }
 
-// PickOther is Pick among the endpoints that are not named so: for a second
-// try elsewhere.
+// PickOther is Pick without the endpoint of that name, for a second try.
 func (p *Pool) PickOther(ctx context.Context, than string) (Pick, error) {
 	return p.pick(ctx, than)
 }
@@ -132,7 +131,7 @@ func (p *Pool) pick(ctx context.Context, not string) (Pick, error) {
 			s = s.without(not, heldBack)
 		}
 		if len(s.seats) == 0 && heldBack != "" {
-			heldBack = "" // the others have left meanwhile
+			heldBack = "" // the other members have left meanwhile
 			continue
 		}
 		if len(s.seats) == 0 {
@@ -146,28 +145,29 @@ func (p *Pool) pick(ctx context.Context, not string) (Pick, error) {
 			return Pick{}, fmt.Errorf("pick from pool %s: %w", p.cfg.Name, err)
 		}
 		if s.ramps && heldBack == "" && len(s.seats) > 1 && p.holdsBack(c.m) {
-			// Its turn is spent, whatever the policy: it does not catch up.
+			// The turn is spent under every policy: the member does not catch
+			// up.
 			p.policy.release(c)
 			heldBack = c.m.endpoint.Name
 			continue
 		}
-		epoch, trial := c.m.epoch.Load(), false
+		generation, trial := c.m.generation.Load(), false
 		if s.trials {
 			var ok bool
-			if epoch, trial, ok = p.claim(c.m); !ok {
+			if generation, trial, ok = p.claim(c.m); !ok {
 				p.policy.release(c)
-				continue // somebody else has just begun this endpoint's trial
+				continue // another pick has just taken this endpoint's trial
 			}
 		}
 		if s.panic {
 			p.panics.Add(1)
 		}
-		return newPick(p, c, epoch, trial), nil
+		return newPick(p, c, generation, trial), nil
 	}
 }
 
-// holdsBack says whether slow start keeps m from taking this turn: less and
-// less often in the course of slow_start.
+// holdsBack reports whether slow start keeps m from taking this turn. The
+// chance of that falls in the course of slow_start.
 func (p *Pool) holdsBack(m *member) bool {
 	p.mu.Lock()
 	ramp := m.ramp
@@ -178,9 +178,9 @@ func (p *Pool) holdsBack(m *member) bool {
 	return rand.Float64() >= float64(time.Since(ramp))/float64(p.cfg.SlowStart)
 }
 
-// Rotate makes and forgets n picks of a policy that takes turns. Workers that
-// start together rotate by different numbers, or the first endpoint gets a
-// burst from all of them.
+// Rotate makes n picks and drops them, for a policy that takes turns. Workers
+// that start together rotate by different numbers; else the first endpoint
+// would get a burst from all of them.
 func (p *Pool) Rotate(ctx context.Context, n int) error {
 	s := p.pickable()
 	if len(s.seats) == 0 {
@@ -191,12 +191,12 @@ func (p *Pool) Rotate(ctx context.Context, n int) error {
 	case *shared:
 		turning = &t.local
 	case *leastAssigned:
-		return nil // its picks are a count, and a burst ends after one
+		return nil // the counts already spread the first picks
 	}
 	for range n {
 		c, err := turning.pick(ctx, s)
 		if errors.Is(err, errOutdated) {
-			return nil // a change of the members has begun all turns anew
+			return nil // a change of the members has just reset all turns
 		}
 		if err != nil {
 			return fmt.Errorf("rotate pool %s: %w", p.cfg.Name, err)
@@ -206,7 +206,8 @@ func (p *Pool) Rotate(ctx context.Context, n int) error {
 	return nil
 }
 
-// Close ends the probes and the sharing of state, and waits for them.
+// Close ends the probes and the sharing of state, and waits for their
+// goroutines.
 func (p *Pool) Close() {
 	p.probes.close()
 	if p.shared != nil {

@@ -9,13 +9,13 @@ import (
 )
 
 // Prober asks whether the endpoint that serves url is well. A probe is one
-// request, which the context ends.
+// request; the context bounds it.
 type Prober func(ctx context.Context, url string) error
 
 // probes owns the goroutines that probe a pool's endpoints, one for each.
 type probes struct {
-	// mu guards ctx, cancel, ask and closed; wg is added to under it. It is
-	// taken before the pool's.
+	// mu guards ctx, cancel, ask and closed, and is held for additions to wg.
+	// The lock order is mu before the pool's lock.
 	mu     sync.Mutex
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -24,9 +24,9 @@ type probes struct {
 	wg     sync.WaitGroup
 }
 
-// StartProbes begins to probe the endpoints, each every probe_interval (with a
-// random tenth on or off), if the configuration has a path to ask for. It does
-// so once; Close ends it.
+// StartProbes begins to probe each endpoint every probe_interval (with a random
+// tenth more or less), if the configuration has a probe path. Only the first
+// call has an effect; Close ends the probes.
 func (p *Pool) StartProbes(ask Prober) {
 	if p.cfg.Health.Probe == "" {
 		return
@@ -48,7 +48,7 @@ func (p *Pool) StartProbes(ask Prober) {
 	}
 }
 
-// watch begins to probe a member that came later.
+// watch begins to probe a member that was added later.
 func (s *probes) watch(p *Pool, m *member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,8 +57,8 @@ func (s *probes) watch(p *Pool, m *member) {
 	}
 }
 
-// watchLocked starts the one goroutine that probes m; a member is handed to
-// StartProbes and to watch, perhaps, but is watched once.
+// watchLocked starts the one goroutine that probes m. StartProbes and watch may
+// both pass the same member.
 func (s *probes) watchLocked(p *Pool, m *member) {
 	if m.watched {
 		return
@@ -95,7 +95,7 @@ func (p *Pool) probe(ctx context.Context, m *member, ask Prober) {
 		err := ask(one, url)
 		cancel()
 		if ctx.Err() != nil {
-			return // the probe was cut off: it says nothing
+			return // the probe was cancelled: it says nothing
 		}
 		p.observeProbe(m, err == nil)
 	}

@@ -16,8 +16,8 @@ func gcd(a, b int) int {
 }
 
 // In one period (sum of the weights ÷ their gcd) smooth picks every member
-// weight ÷ gcd times, and the current weights
-// are all 0 again (A6). checkBooks looks at their sum after each pick.
+// weight ÷ gcd times, and then the current weights are all 0. checkBooks looks
+// at their sum after each pick.
 func TestOnePeriod(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		weights := rapid.SliceOfN(rapid.IntRange(1, 100), 1, 8).Draw(rt, "weights")
@@ -36,9 +36,9 @@ func TestOnePeriod(t *testing.T) {
 	})
 }
 
-// Whatever the operator and health do, what is not eligible or has weight 0 is
-// not picked, something is picked while anything is eligible, and every pick
-// is given back.
+// With any actions of the operator and any health: no pick goes to an endpoint
+// that is not eligible or has weight 0, a pick succeeds while any endpoint is
+// eligible, and every pick is released.
 func TestOnlyTheEligibleArePicked(t *testing.T) {
 	everyPolicy(t, func(t *testing.T, policy string) {
 		rapid.Check(t, func(rt *rapid.T) {

@@ -1,10 +1,9 @@
 -- Publishes the change ARGV[2] (JSON) of the endpoint ARGV[1], and forgets
--- removals that no process has to be told of any more. Returns 1, or 0 if there
--- is no room for it.
+-- removals whose time is over. Returns 1, or 0 if there is no room.
 -- KEYS[1]  hash: endpoint -> change
 -- ARGV[3]  milliseconds after which this change may be forgotten; 0: never
--- ARGV[4]  how many changes are kept; beyond that the removal is forgotten whose
---          time would be over first
+-- ARGV[4]  how many changes are kept. Beyond that the removal whose time ends
+--          first is forgotten.
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local all = redis.call('HGETALL', KEYS[1])

@@ -23,7 +23,7 @@ import (
 	"kring/internal/testlog"
 )
 
-// authority makes ca.pem, and cert.pem and key.pem of localhost that it signed.
+// authority makes ca.pem, and a certificate and key for localhost signed by it.
 func authority(t *testing.T, dir string) *x509.CertPool {
 	t.Helper()
 	template := func(n int64) *x509.Certificate {
@@ -66,9 +66,9 @@ func authority(t *testing.T, dir string) *x509.CertPool {
 	return roots
 }
 
-// A redis-server that wants passwords, and one that speaks TLS only: pools in
-// a process of its own, which trusts the authority by its environment, share
-// what they should, in the database where they should.
+// One redis-server wants passwords, the other one speaks only TLS. Pools in
+// another process, which trusts the authority by its environment, share their
+// state in the right database.
 func TestHowRedisIsReached(t *testing.T) {
 	dir := t.TempDir()
 	roots := authority(t, dir)

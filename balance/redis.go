@@ -18,24 +18,28 @@ import (
 
 // RedisConfig is the section `redis` of the configuration.
 type RedisConfig struct {
-	// Addresses are host:port. Several are nodes of one Redis Cluster; one is a
-	// server, or a node of a cluster, which it then says. Default: empty, no Redis.
+	// Addresses are host:port. Several addresses are nodes of one Redis
+	// Cluster. A single address is a server or a node of a cluster, which says
+	// so itself. Default: empty, no Redis.
 	Addresses []string `mapstructure:"addresses"`
-	// Address is short for one of Addresses. Default: empty.
+	// Address is short for a list of one address. Default: empty.
 	Address string `mapstructure:"address"`
-	// Username is that of an ACL. Default: empty, the default user.
+	// Username is the name of an ACL user. Default: empty, the default user.
 	Username string `mapstructure:"username"`
-	// PasswordFile holds the password in one line. Default: empty, no password.
+	// PasswordFile is a file with the password in one line. Default: empty, no
+	// password.
 	PasswordFile string `mapstructure:"password_file"`
-	// DB is the number of the database; a Redis Cluster has only 0. Default: 0.
+	// DB is the number of the database, from 0. A Redis Cluster has only 0.
+	// Default: 0.
 	DB int `mapstructure:"db"`
-	// TLS asks for an encrypted connection, and for a certificate that proves the
+	// TLS encrypts the connection, and needs a certificate that proves the
 	// host's name. Default: false.
 	TLS bool `mapstructure:"tls"`
-	// Timeout is the longest that one pick waits for Redis before it is made
-	// locally, 5ms to 10s. Default: 100ms. Zero is refused.
+	// Timeout is the longest time that one pick waits for Redis before it is
+	// made locally, 5ms to 10s. Default: 100ms. Zero is refused.
 	Timeout time.Duration `mapstructure:"timeout"`
-	// KeyPrefix is put in front of every key. Default: "kring:".
+	// KeyPrefix is put in front of every key. Default: "kring:". Empty: no
+	// prefix.
 	KeyPrefix string `mapstructure:"key_prefix"`
 }
 
@@ -44,7 +48,7 @@ func DefaultRedisConfig() RedisConfig {
 	return RedisConfig{Timeout: 100 * time.Millisecond, KeyPrefix: "kring:"}
 }
 
-// Configured reports whether there is any address.
+// Configured reports whether the section has an address.
 func (c *RedisConfig) Configured() bool { return c.Address != "" || len(c.Addresses) > 0 }
 
 // Validate checks the section. The error names field and value.
@@ -76,7 +80,7 @@ func (c *RedisConfig) Validate() error {
 	return nil
 }
 
-// Connections is how many may be open to Redis at once.
+// Connections is how many connections to Redis may be open at once.
 func (c *RedisConfig) Connections() int { return maxConnections * len(c.addresses()) }
 
 func (c *RedisConfig) addresses() []string {
@@ -86,24 +90,24 @@ func (c *RedisConfig) addresses() []string {
 	return c.Addresses
 }
 
-// maxConnections are those to one server.
+// maxConnections bounds the connections to one server.
 const maxConnections = 32
 
-// Redis is a connection pool that the balance pools of a process share.
+// Redis is a client that the pools of a process share.
 type Redis struct {
-	server  *redis.Client // where there is one address
+	server  *redis.Client // for a single address
 	cluster *redis.ClusterClient
-	// clustered is set once the server has sent a command to another one.
+	// clustered is set once the server has redirected a command.
 	clustered atomic.Bool
-	// patience is what a pick may wait in all. It is shorter than the
-	// configured time-out, so that a pick that ends up local keeps it, too.
+	// patience bounds the whole wait of one pick. It is shorter than the
+	// configured time-out, so that a pick that ends up local stays within it too.
 	patience time.Duration
 	prefix   string
 }
 
 var quiet sync.Once
 
-// DialRedis makes a Redis; it connects when it is first used. Dial may be nil.
+// DialRedis makes a Redis. It connects on first use. dial may be nil.
 func DialRedis(cfg RedisConfig, dial func(ctx context.Context, network, address string) (net.Conn, error)) (*Redis, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -125,7 +129,7 @@ func DialRedis(cfg RedisConfig, dial func(ctx context.Context, network, address 
 	if cfg.TLS {
 		dial = overTLS(dial)
 	}
-	// The pools say themselves, once, what is wrong with Redis.
+	// The pools log once what is wrong with Redis, so go-redis need not.
 	quiet.Do(func() { redis.SetLogger(discard{}) })
 	addresses := cfg.addresses()
 	connect := func(address string) *redis.Client {
@@ -142,7 +146,7 @@ func DialRedis(cfg RedisConfig, dial func(ctx context.Context, network, address 
 	r := &Redis{patience: cfg.Timeout - cfg.Timeout/5, prefix: cfg.KeyPrefix}
 	r.cluster = redis.NewClusterClient(&redis.ClusterOptions{
 		Addrs: addresses, MaxRedirects: maxMoves, DisableRoutingPolicies: true,
-		// It does not connect before it is used.
+		// The cluster client does not connect before its first use.
 		NewClient: func(o *redis.Options) *redis.Client { return connect(o.Addr) },
 	})
 	if len(addresses) == 1 {
@@ -151,7 +155,7 @@ func DialRedis(cfg RedisConfig, dial func(ctx context.Context, network, address 
 	return r, nil
 }
 
-// Close closes the connections. Pools that use them are closed first.
+// Close closes the connections. The pools that use them must be closed before.
 func (r *Redis) Close() error {
 	err := r.cluster.Close()
 	if r.server != nil {
@@ -160,18 +164,19 @@ func (r *Redis) Close() error {
 	return err
 }
 
-// maxMoves bounds how often one command follows a slot to another master.
+// maxMoves bounds how many redirections one command follows.
 const maxMoves = 3
 
-// sentOnce is a command that go-redis does not repeat after an error of the
-// network: a script whose answer was lost may have run. It still follows the
-// redirections of a Redis Cluster, for a master that redirects has run nothing.
+// sentOnce is a command that go-redis does not repeat after a network error: a
+// script whose answer was lost may have run. The command still follows the
+// redirections of a Redis Cluster, because a master that redirects has run
+// nothing.
 type sentOnce struct{ redis.Cmder }
 
-// NoRetry overrides the command's own.
+// NoRetry overrides the method of the command.
 func (sentOnce) NoRetry() bool { return true }
 
-// process runs a command where its key is. The error is the command's, too.
+// process runs a command where its key is. The command holds the same error.
 func (r *Redis) process(ctx context.Context, cmd redis.Cmder) error {
 	if r.server != nil && !r.clustered.Load() {
 		err := r.server.Process(ctx, sentOnce{cmd})
@@ -183,12 +188,12 @@ func (r *Redis) process(ctx context.Context, cmd redis.Cmder) error {
 	return r.cluster.Process(ctx, sentOnce{cmd})
 }
 
-// key is a key of a pool. The braces put all keys of one pool on one node of a
-// Redis Cluster.
+// key names a key of a pool. The braces put all keys of one pool on one node of
+// a Redis Cluster.
 func (r *Redis) key(pool, what string) string { return r.prefix + "{" + pool + "}:" + what }
 
-// run runs a script, by its digest or, where Redis does not know it (any more),
-// whole. Redis refuses an unknown digest without running anything.
+// run runs a script by its digest, or by its source when Redis does not know
+// the digest. Redis refuses an unknown digest without running anything.
 func (r *Redis) run(ctx context.Context, s *script, keys []string, args ...any) (any, error) {
 	cmd := r.send(ctx, "evalsha", s.digest, keys, args)
 	if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
@@ -208,13 +213,12 @@ func (r *Redis) send(ctx context.Context, command, body string, keys []string, a
 		words = append(words, k)
 	}
 	cmd := redis.NewCmd(ctx, append(words, args...)...)
-	// The command has its error itself.
+	// The command holds the error.
 	_ = r.process(ctx, cmd)
 	return cmd
 }
 
-// overTLS makes connections that prove the server's name, which is the host
-// that was dialled.
+// overTLS makes connections whose certificate must prove the dialled host.
 func overTLS(dial func(ctx context.Context, network, address string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		host, _, err := net.SplitHostPort(address)
@@ -233,7 +237,7 @@ func overTLS(dial func(ctx context.Context, network, address string) (net.Conn, 
 	}
 }
 
-// discard is where go-redis logs.
+// discard drops the log lines of go-redis.
 type discard struct{}
 
 func (discard) Printf(context.Context, string, ...any) {}

@@ -42,7 +42,7 @@ type server struct {
 	args []string
 }
 
-// common is the server of all tests that leave it as they find it.
+// common is the server of all tests that clean up after themselves.
 var common struct {
 	once   sync.Once
 	server *server
@@ -63,7 +63,7 @@ func commonRedis(t testing.TB) *server {
 	return common.server
 }
 
-// startRedis starts a server of the test's own.
+// startRedis starts a server for one test.
 func startRedis(t testing.TB, args ...string) *server {
 	t.Helper()
 	s, err := launch(t.TempDir(), args...)
@@ -83,8 +83,8 @@ func launch(dir string, args ...string) (*server, error) {
 	return s, s.run()
 }
 
-// freeAddress is below the ports that the system gives to clients, so that
-// nobody takes it before the server does.
+// freeAddress is below the ports that the system gives to clients, so that no
+// client takes it before the server does.
 var lastPort atomic.Int64
 
 func freeAddress() (string, error) {
@@ -99,7 +99,7 @@ func freeAddress() (string, error) {
 	return "", fmt.Errorf("no free port")
 }
 
-// run starts the server, or starts it again where it was.
+// run starts the server. It can start it again at the same address.
 func (s *server) run() error {
 	binary, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -137,13 +137,13 @@ func (s *server) run() error {
 // stop ends the server as kill -9 does.
 func (s *server) stop() {
 	if s.cmd != nil && s.cmd.ProcessState == nil {
-		_ = s.cmd.Process.Kill() // it may be gone
-		_ = s.cmd.Wait()         // says that it was killed
+		_ = s.cmd.Process.Kill() // it may have ended
+		_ = s.cmd.Wait()         // reports the kill
 	}
 	s.cmd = nil
 }
 
-// client is for what a test does behind the pools' back.
+// client reaches the server past the pools.
 func (s *server) client(t testing.TB) *redis.Client {
 	t.Helper()
 	c := redis.NewClient(&redis.Options{Addr: s.addr, Protocol: 2, DisableIdentity: true, MaxRetries: -1})
@@ -155,7 +155,7 @@ func (s *server) client(t testing.TB) *redis.Client {
 	return c
 }
 
-// do runs a command and returns what it answers.
+// do runs a command and returns the answer.
 func do(t testing.TB, c redis.UniversalClient, command ...any) any {
 	t.Helper()
 	v, err := c.Do(context.Background(), command...).Result()
@@ -167,7 +167,7 @@ func do(t testing.TB, c redis.UniversalClient, command ...any) any {
 
 var prefixes atomic.Int64
 
-// redisConfig has a prefix of its own, and patience with a busy machine.
+// redisConfig has a key prefix of its own, and a time-out for a busy machine.
 func redisConfig(addrs ...string) balance.RedisConfig {
 	cfg := balance.DefaultRedisConfig()
 	cfg.Addresses = addrs
@@ -220,7 +220,7 @@ func eventually(t testing.TB, what string, condition func() bool) {
 	}
 }
 
-// inspected is an endpoint's status with the shared state as it is now.
+// inspected is an endpoint's status after a sync.
 func inspected(t testing.TB, p *balance.Pool, name string) balance.EndpointStatus {
 	t.Helper()
 	st := p.Inspect(t.Context())
@@ -236,7 +236,7 @@ func inspected(t testing.TB, p *balance.Pool, name string) balance.EndpointStatu
 	return balance.EndpointStatus{}
 }
 
-// names makes n picks, ends them if they are to end, and returns their names.
+// names makes n picks, ends them if end is set, and returns their names.
 func names(t testing.TB, p *balance.Pool, n int, end bool) string {
 	t.Helper()
 	var b strings.Builder
@@ -274,7 +274,7 @@ func (s *server) clientAs(t testing.TB, user string) *redis.Client {
 	return c
 }
 
-// BenchmarkSharedPick compares picks with the least that a shared pick can be:
+// BenchmarkSharedPick compares picks with the least possible shared pick:
 // EVALSHA of a script of two commands, over the same connections.
 func BenchmarkSharedPick(b *testing.B) {
 	s := commonRedis(b)

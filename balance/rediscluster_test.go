@@ -13,7 +13,7 @@ import (
 	"kring/internal/testlog"
 )
 
-// slots are the ends of the three masters' parts of a Redis Cluster.
+// slots are the slot ranges of the three masters of a Redis Cluster.
 var slots = [3][2]int{{0, 5460}, {5461, 10922}, {10923, 16383}}
 
 // startCluster starts a Redis Cluster of three masters.
@@ -65,8 +65,8 @@ func on(t *testing.T, c *redis.Client, policy string, master int) (name string, 
 	return "", 0
 }
 
-// Every script works on one slot; what one master's failure takes along are
-// its own pools (A16).
+// Every script works on one slot. When a master fails, only its own pools are
+// degraded.
 func TestRedisCluster(t *testing.T) {
 	masters, addrs := startCluster(t)
 	c := masters[0].client(t)
@@ -108,7 +108,7 @@ func TestRedisCluster(t *testing.T) {
 		pools[policy] = all
 	}
 
-	// One node is enough to find the others.
+	// One node is enough to discover the others.
 	for i := range masters {
 		cfg := config("least_in_flight", 1, 1, 1)
 		cfg.Name, _ = on(t, c, "lone", i)
@@ -118,7 +118,7 @@ func TestRedisCluster(t *testing.T) {
 		}
 	}
 
-	// A seed that says nothing costs tries: the seeds are asked in random order.
+	// A silent seed costs tries: the seeds are asked in random order.
 	hung, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +135,7 @@ func TestRedisCluster(t *testing.T) {
 		return !st.Degraded && st.LocalPicks == before
 	})
 
-	masters[1].stop() // a seed, too
+	masters[1].stop() // it is a seed, too
 	for policy, all := range pools {
 		for i, p := range all {
 			names(t, p, 4, true)

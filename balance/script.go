@@ -1,12 +1,12 @@
 package balance
 
 import (
-	"crypto/sha1" //nolint:gosec // what Redis calls scripts by
+	"crypto/sha1" //nolint:gosec // Redis names scripts by it
 	_ "embed"
 	"encoding/hex"
 )
 
-// script is a Lua script that runs inside of Redis, whole and alone.
+// script is a Lua script. Redis runs it atomically.
 type script struct{ source, digest string }
 
 func newScript(parts ...string) *script {
@@ -18,7 +18,7 @@ func newScript(parts ...string) *script {
 	return &script{source, hex.EncodeToString(sum[:])}
 }
 
-// One script per operation. Those on leases begin alike.
+// One script per operation. Scripts on leases share their beginning, lease.lua.
 var (
 	//go:embed leastassigned.lua
 	leastAssignedLua string

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// set is what may be picked, frozen: seats in the configuration's order.
+// set is an immutable list of what may be picked, in the configuration's order.
 type set struct {
 	seats []seat
 	total int64 // of the weights
@@ -17,20 +17,20 @@ type set struct {
 	// absent names the pool's members that have no seat.
 	absent  []string
 	panic   bool
-	trials  bool      // some members are here on trial
-	ramps   bool      // some members are held back by slow start
-	changes time.Time // when the set is to be made anew; zero: nothing to wait for
+	trials  bool      // some members are on trial
+	ramps   bool      // some members are limited by slow start
+	changes time.Time // when the set must be rebuilt; zero: at no known time
 }
 
-// seat is a member in a set, with its weight at the time.
+// seat is a member in a set, with its weight when the set was built.
 type seat struct {
 	m      *member
 	weight int64
-	step   int64 // what an assignment costs: less for a greater weight
+	step   int64 // the cost of an assignment: less for a greater weight
 	rank   int   // place among the members' names in byte order
 }
 
-// without is s less the endpoints of these names; "" names none.
+// without is s without the endpoints of these names. An empty name is ignored.
 func (s *set) without(names ...string) *set {
 	t := s
 	for _, name := range names {
@@ -60,8 +60,8 @@ func (s *set) find(name string) *member {
 	return nil
 }
 
-// pickable is the present set; it looks at the clock only while something is
-// ejected or held back.
+// pickable is the current set. It reads the clock only while an endpoint is
+// ejected or in slow start.
 func (p *Pool) pickable() *set {
 	s := p.set.Load()
 	if s.changes.IsZero() || time.Now().Before(s.changes) {
@@ -79,8 +79,8 @@ func (p *Pool) rebuild() *set {
 	return s
 }
 
-// rebuildLocked makes the set from the members. What it returns is to be
-// logged after the lock is given back.
+// rebuildLocked builds the set from the members. The caller logs the note after
+// it has unlocked.
 func (p *Pool) rebuildLocked(now time.Time) note {
 	eligible, failing := p.keepLocked()
 	s := &set{generation: p.generation, panic: failing > 0 && failing == eligible}
@@ -111,8 +111,8 @@ func (p *Pool) rebuildLocked(now time.Time) note {
 	return note{slog.LevelInfo, "pool no longer panics", []any{"pool", p.cfg.Name}}
 }
 
-// keepLocked counts the eligible members and the failing ones among them, and
-// decides which of these max_ejected keeps: those that began to fail last.
+// keepLocked counts the eligible members and the failing ones among them. It
+// marks the members that max_ejected keeps: those that began to fail last.
 func (p *Pool) keepLocked() (eligible, failing int) {
 	var bad []*member
 	for _, m := range p.members {
@@ -131,7 +131,8 @@ func (p *Pool) keepLocked() (eligible, failing int) {
 	return eligible, len(bad)
 }
 
-// seatLocked says whether m has a seat in s, and notes in s what that depends on.
+// seatLocked reports whether m gets a seat in s, and records in s when that may
+// change.
 func (p *Pool) seatLocked(m *member, s *set, now time.Time) bool {
 	if !m.pickable() {
 		return false
@@ -142,7 +143,7 @@ func (p *Pool) seatLocked(m *member, s *set, now time.Time) bool {
 			s.changeAt(m.until)
 			return false
 		case m.trialOut || p.cfg.Health.Probe != "":
-			return false // a running trial, or the next probe, decides
+			return false // the running trial, or the next probe, decides
 		}
 		s.trials = true
 	}
@@ -163,14 +164,14 @@ func (s *set) changeAt(t time.Time) {
 	}
 }
 
-// maxEjected is how many of n eligible endpoints, whatever they weigh, may be
-// out: the share, rounded up. What is taken off undoes the rounding of shares
-// such as 0.07 × 100.
+// maxEjected is how many of n eligible endpoints may be ejected: the share,
+// rounded up. Weights do not count. The tiny subtrahend undoes the
+// floating-point error of shares such as 0.07 × 100.
 func maxEjected(share float64, n int) int {
 	return int(math.Ceil(share*float64(n) - 1e-9))
 }
 
-// note is a log line that waits until no lock is held.
+// note is a log line that is written after the lock is released.
 type note struct {
 	level slog.Level
 	msg   string

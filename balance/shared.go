@@ -16,49 +16,55 @@ import (
 var ErrUnshared = errors.New("the pool's shared state cannot be reached")
 
 const (
-	// syncInterval is how often a process looks at the shared state, with a
-	// random fifth on or off: how late it follows the others' changes, and
-	// finds Redis well again.
+	// syncInterval is how often a process syncs with the shared state, with a
+	// random fifth more or less. It bounds how late the process follows
+	// changes, and how late it notices that Redis is back.
 	syncInterval = time.Second
 	// maxRenewed bounds the leases that one script renews.
 	maxRenewed = 100
 )
 
-// shared is a policy whose state is in Redis. Each choice is one script, so
-// that no two processes can choose on the same grounds. While Redis does not
-// answer in time, or answers with an error, choices are made in this process
-// by smooth weighted round robin.
+// shared is a policy whose state is in Redis, so that all processes choose as
+// one. Each choice is one script: Redis runs scripts one after the other, so no
+// two processes can choose on the same grounds. Redis is never needed to serve:
+// when it does not answer in time, or answers with an error, the pool is
+// degraded, and this process chooses by smooth weighted round robin until a
+// sync succeeds.
+//
+// A choice of least_in_flight is a lease, because a process may die between
+// choice and release. The process renews the leases of its own unfinished
+// picks; a lease that is not renewed lapses.
 type shared struct {
 	pool   *Pool
 	redis  *Redis
 	ledger ledger
-	leased *inFlightLedger // the ledger, if it has leases
+	leased *inFlightLedger // the same ledger, if it has leases; else nil
 	local  smooth
 
 	degraded atomic.Bool
 	outages  atomic.Int64
 	locals   atomic.Int64 // choices made locally
 
-	// shy names what no script may choose: members that came back and whose
-	// count is yet to be raised, and endpoints of which this process knows
-	// nothing. It is swapped whole under mu.
-	shy atomic.Pointer[[]string]
+	// excluded names the endpoints that no script may choose: rejoining and
+	// unknown. It is swapped whole under mu.
+	excluded atomic.Pointer[[]string]
 
-	// mu guards coming (members that entered the set since the last sync),
-	// strangers (in the shared set, but not in this pool), counts, and held
-	// (leases of picks in this process, with the time of the last renewal).
+	// mu guards rejoining (members that entered the set since the last sync,
+	// whose count must catch up first), unknown (endpoints in the shared set
+	// that this pool does not have), counts, and keptAlive (leases of picks in
+	// this process, with the time of the last renewal).
 	mu        sync.Mutex
-	coming    []string
-	strangers []string
+	rejoining []string
+	unknown   []string
 	counts    map[string]count
-	held      map[string]time.Time
+	keptAlive map[string]time.Time
 
-	// syncing is held while the state is looked at: once at a time. It guards
-	// followed: the changes of endpoints that were made here, as published.
+	// syncing is held during a sync. It guards followed: the published changes
+	// that this process has applied, by endpoint.
 	syncing  sync.Mutex
 	followed map[string]string
-	syncs    atomic.Uint64 // how often it was
-	synced   atomic.Bool   // once at least since the state was last lost
+	syncs    atomic.Uint64 // syncs so far
+	synced   atomic.Bool   // a sync has succeeded since the last outage
 
 	kick   chan struct{}
 	ctx    context.Context
@@ -67,8 +73,8 @@ type shared struct {
 }
 
 func newShared(p *Pool, r *Redis) *shared {
-	h := &shared{pool: p, redis: r, kick: make(chan struct{}, 1), held: map[string]time.Time{}, followed: map[string]string{}}
-	h.shy.Store(new([]string))
+	h := &shared{pool: p, redis: r, kick: make(chan struct{}, 1), keptAlive: map[string]time.Time{}, followed: map[string]string{}}
+	h.excluded.Store(new([]string))
 	if p.cfg.Policy == "least_in_flight" {
 		h.leased = newInFlightLedger(r, p.cfg.Name, p.cfg.Lease, p.cfg.KeepCount)
 		h.ledger = h.leased
@@ -89,14 +95,14 @@ func (h *shared) close() {
 	h.done.Wait()
 }
 
-// watch looks at the shared state regularly, and when it is told to.
+// watch syncs regularly, and at once when it is woken.
 func (h *shared) watch() {
 	for {
 		h.refresh(h.ctx)
-		h.renewHeld()
+		h.renewLeases()
 		interval := syncInterval
 		if h.leases() {
-			interval = min(interval, h.pool.cfg.Lease/4) // with a fifth more, a third of a lease at most
+			interval = min(interval, h.pool.cfg.Lease/4) // plus a fifth: at most a third of a lease
 		}
 		jitter := time.Duration((randv2.Float64()*0.4 - 0.2) * float64(interval))
 		select {
@@ -121,7 +127,7 @@ func (h *shared) pick(ctx context.Context, s *set) (choice, error) {
 	case ctx.Err() != nil:
 		return choice{}, ctx.Err() // the caller's time is over, not Redis's
 	}
-	h.lost(err)
+	h.degrade(err)
 	return h.pickLocally(ctx, s)
 }
 
@@ -130,15 +136,15 @@ func (h *shared) pickLocally(ctx context.Context, s *set) (choice, error) {
 	return h.local.pick(ctx, s)
 }
 
-// choose asks Redis: again if it named nobody (it may have lost the set) or
-// somebody whom this process does not know. Three times, for the first look at
-// the state may be one that had begun before the set was lost:
+// choose asks Redis. It syncs and asks again if Redis names no endpoint (Redis
+// may have lost the set) or one that this process does not know. It asks three
+// times, because a sync that began before the loss looks like one after it:
 //
 //	watch: runs the sync script
 //	       the set is lost
-//	pick:  reads syncs, is given nobody
+//	pick:  reads syncs, gets no endpoint
 //	watch: counts its sync
-//	pick:  takes that for a look since, is given nobody again; the next is one
+//	pick:  takes that for a new sync, gets no endpoint again; the next sync is new
 func (h *shared) choose(ctx context.Context, s *set) (choice, error) {
 	syncs := h.syncs.Load()
 	if !h.synced.Load() {
@@ -154,8 +160,8 @@ func (h *shared) choose(ctx context.Context, s *set) (choice, error) {
 			token = rand.Text()
 		}
 		out := s.absent
-		if shy := *h.shy.Load(); len(shy) > 0 {
-			out = append(out[:len(out):len(out)], shy...)
+		if excluded := *h.excluded.Load(); len(excluded) > 0 {
+			out = append(out[:len(out):len(out)], excluded...)
 		}
 		name, err := h.ledger.choose(ctx, token, out, weighted)
 		if err != nil {
@@ -163,14 +169,14 @@ func (h *shared) choose(ctx context.Context, s *set) (choice, error) {
 		}
 		m := s.find(name)
 		if m == nil {
-			m = h.pool.set.Load().find(name) // it came while Redis was asked
+			m = h.pool.set.Load().find(name) // it was added while Redis was asked
 		}
 		if m != nil {
-			h.hold(token)
+			h.keepAlive(token)
 			return choice{m: m, token: token}, nil
 		}
 		if name != "" {
-			h.disown(ctx, name, token)
+			h.excludeUnknown(ctx, name, token)
 		}
 		if err := h.syncSince(ctx, syncs); err != nil {
 			return choice{}, err
@@ -179,26 +185,26 @@ func (h *shared) choose(ctx context.Context, s *set) (choice, error) {
 	return choice{}, errors.New("choose: the shared set has none of this process's endpoints")
 }
 
-// disown keeps a name from being chosen of which this process knows nothing,
-// and ends the lease on it.
-func (h *shared) disown(ctx context.Context, name, token string) {
+// excludeUnknown excludes an endpoint that this process does not know, and ends
+// the lease on it.
+func (h *shared) excludeUnknown(ctx context.Context, name, token string) {
 	h.mu.Lock()
-	h.strangers = append(h.strangers, name)
-	h.noteShyLocked()
+	h.unknown = append(h.unknown, name)
+	h.updateExcludedLocked()
 	h.mu.Unlock()
 	if token != "" {
-		// If that fails, the lease lapses; what is wrong shows in the next call.
+		// If that fails, the lease lapses. The next call reports the failure.
 		_, _ = h.leased.release(ctx, token)
 	}
 }
 
-func (h *shared) noteShyLocked() {
-	shy := slices.Concat(h.coming, h.strangers)
-	h.shy.Store(&shy)
+func (h *shared) updateExcludedLocked() {
+	excluded := slices.Concat(h.rejoining, h.unknown)
+	h.excluded.Store(&excluded)
 }
 
-// lost notes that Redis failed: once, until it is well again.
-func (h *shared) lost(err error) {
+// degrade records that Redis failed. It logs once, until recover.
+func (h *shared) degrade(err error) {
 	if h.degraded.CompareAndSwap(false, true) {
 		h.synced.Store(false)
 		h.outages.Add(1)
@@ -206,27 +212,27 @@ func (h *shared) lost(err error) {
 	}
 }
 
-func (h *shared) found() {
+func (h *shared) recover() {
 	if h.degraded.CompareAndSwap(true, false) {
 		h.pool.log.Info("pool's shared state is back", "pool", h.pool.cfg.Name)
 	}
 }
 
-// refresh is sync within the time that a pick would wait.
+// refresh is a sync within the time that a pick would wait.
 func (h *shared) refresh(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, h.redis.patience)
 	defer cancel()
 	if err := h.sync(limited); err != nil {
 		if ctx.Err() == nil {
-			h.lost(err)
+			h.degrade(err)
 		}
 		return
 	}
-	h.found()
+	h.recover()
 }
 
-// syncSince is sync unless the state was looked at, or lost, while this caller
-// waited for its turn.
+// syncSince syncs unless another sync ended, or the state was lost, while this
+// caller waited for its turn.
 func (h *shared) syncSince(ctx context.Context, syncs uint64) error {
 	h.syncing.Lock()
 	defer h.syncing.Unlock()
@@ -253,9 +259,9 @@ func (h *shared) syncLocked(ctx context.Context) error {
 		return fmt.Errorf("look at the endpoints: %w", err)
 	}
 	h.mu.Lock()
-	coming := slices.Clone(h.coming)
+	rejoining := slices.Clone(h.rejoining)
 	h.mu.Unlock()
-	r := h.pool.roster(coming)
+	r := h.pool.memberList(rejoining)
 	counts, err := h.ledger.sync(ctx, r)
 	if err != nil {
 		return fmt.Errorf("keep the set of endpoints: %w", err)
@@ -263,55 +269,55 @@ func (h *shared) syncLocked(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.counts = counts
-	h.coming = slices.DeleteFunc(h.coming, func(name string) bool { return slices.Contains(coming, name) })
-	h.strangers = nil
+	h.rejoining = slices.DeleteFunc(h.rejoining, func(name string) bool { return slices.Contains(rejoining, name) })
+	h.unknown = nil
 	for name := range counts {
 		if !slices.Contains(r.names, name) {
-			h.strangers = append(h.strangers, name)
+			h.unknown = append(h.unknown, name)
 		}
 	}
-	h.noteShyLocked()
+	h.updateExcludedLocked()
 	h.synced.Store(true)
 	h.syncs.Add(1)
 	return nil
 }
 
-// roster is what the pool has, for those that share its state.
-func (p *Pool) roster(coming []string) roster {
+// memberList is the pool's members, for a sync.
+func (p *Pool) memberList(rejoining []string) memberList {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var r roster
+	var r memberList
 	for i, m := range p.members {
 		name := m.endpoint.Name
 		switch {
 		case !m.eligible || m.weight == 0:
-			r.gone = append(r.gone, name)
+			r.ineligible = append(r.ineligible, name)
 		case m.pickable():
 			r.names = append(r.names, name)
 			r.steps = append(r.steps, p.steps[i])
-			if slices.Contains(coming, name) {
-				r.raise = append(r.raise, name)
+			if slices.Contains(rejoining, name) {
+				r.catchUp = append(r.catchUp, name)
 			} else if !m.seated {
-				r.out = append(r.out, name)
+				r.absent = append(r.absent, name)
 			}
 		}
 	}
 	for name := range p.departed {
-		r.gone = append(r.gone, name)
+		r.ineligible = append(r.ineligible, name)
 	}
 	return r
 }
 
-// enter keeps those that come back from being chosen until the others' count
-// is theirs, which the next sync sees to, at once.
+// enter excludes members that come back until the next sync has raised their
+// count to the others'. It wakes the sync.
 func (h *shared) enter(entering []*member, _ *set) {
 	h.mu.Lock()
 	for _, m := range entering {
-		if !slices.Contains(h.coming, m.endpoint.Name) {
-			h.coming = append(h.coming, m.endpoint.Name)
+		if !slices.Contains(h.rejoining, m.endpoint.Name) {
+			h.rejoining = append(h.rejoining, m.endpoint.Name)
 		}
 	}
-	h.noteShyLocked()
+	h.updateExcludedLocked()
 	h.mu.Unlock()
 	h.wake()
 }
@@ -319,7 +325,7 @@ func (h *shared) enter(entering []*member, _ *set) {
 func (h *shared) wake() {
 	select {
 	case h.kick <- struct{}{}:
-	default: // it is awake
+	default: // a wake-up is already pending
 	}
 }
 
@@ -328,8 +334,7 @@ func (h *shared) reset(members []*member, generation uint64) {
 	h.wake()
 }
 
-// counted is what was counted when the state was last looked at; nil while it
-// cannot be.
+// counted is the counts of the last sync; nil while the pool is degraded.
 func (h *shared) counted() map[string]count {
 	if h.degraded.Load() {
 		return nil
@@ -339,41 +344,41 @@ func (h *shared) counted() map[string]count {
 	return h.counts
 }
 
-// hold has a lease renewed until it is released.
-func (h *shared) hold(token string) {
+// keepAlive has a lease renewed until forget.
+func (h *shared) keepAlive(token string) {
 	if token == "" {
 		return
 	}
 	h.mu.Lock()
-	h.held[token] = time.Now()
+	h.keptAlive[token] = time.Now()
 	h.mu.Unlock()
 }
 
-// letGo ends hold.
-func (h *shared) letGo(token string) {
+// forget ends keepAlive.
+func (h *shared) forget(token string) {
 	h.mu.Lock()
-	delete(h.held, token)
+	delete(h.keptAlive, token)
 	h.mu.Unlock()
 }
 
-// release ends a choice's lease. If Redis cannot be reached the lease lapses:
-// the caller has its answer, and is not to wait for more.
+// release ends a choice's lease. If Redis cannot be reached the lease lapses
+// instead: the caller has its answer and must not wait longer.
 func (h *shared) release(c choice) {
 	if c.token == "" {
 		return
 	}
-	h.letGo(c.token)
+	h.forget(c.token)
 	if h.degraded.Load() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.ctx), h.redis.patience)
 	defer cancel()
 	if _, err := h.leased.release(ctx, c.token); err != nil && h.ctx.Err() == nil {
-		h.lost(fmt.Errorf("release a lease: %w", err))
+		h.degrade(fmt.Errorf("release a lease: %w", err))
 	}
 }
 
-// complete ends a lease that another process may have made.
+// complete ends a lease that any process may have made.
 func (h *shared) complete(ctx context.Context, token string) (name string, err error) {
 	err = h.try(ctx, func(ctx context.Context) error {
 		name, err = h.leased.release(ctx, token)
@@ -382,7 +387,7 @@ func (h *shared) complete(ctx context.Context, token string) (name string, err e
 	return name, err
 }
 
-// renew lets one lease last longer.
+// renew renews one lease.
 func (h *shared) renew(ctx context.Context, token string) error {
 	return h.try(ctx, func(ctx context.Context) error {
 		alive, err := h.leased.renew(ctx, []string{token})
@@ -393,8 +398,8 @@ func (h *shared) renew(ctx context.Context, token string) error {
 	})
 }
 
-// try makes a call that somebody waits for and that can not be made up for
-// locally.
+// try makes a call that a caller waits for and that this process cannot replace
+// by a local choice.
 func (h *shared) try(ctx context.Context, f func(ctx context.Context) error) error {
 	if h.degraded.Load() {
 		return ErrUnshared
@@ -408,20 +413,20 @@ func (h *shared) try(ctx context.Context, f func(ctx context.Context) error) err
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
-	h.lost(err)
+	h.degrade(err)
 	return fmt.Errorf("%w: %w", ErrUnshared, err)
 }
 
-// renewHeld renews the leases of this process's own picks when a third of
+// renewLeases renews the leases of this process's own picks once a quarter of
 // their time is over.
-func (h *shared) renewHeld() {
+func (h *shared) renewLeases() {
 	if !h.leases() || h.degraded.Load() {
 		return
 	}
 	now := time.Now()
 	var due []string
 	h.mu.Lock()
-	for token, last := range h.held {
+	for token, last := range h.keptAlive {
 		if now.Sub(last) >= h.pool.cfg.Lease/4 {
 			due = append(due, token)
 		}
@@ -433,14 +438,14 @@ func (h *shared) renewHeld() {
 		cancel()
 		if err != nil {
 			if h.ctx.Err() == nil {
-				h.lost(fmt.Errorf("renew leases: %w", err))
+				h.degrade(fmt.Errorf("renew leases: %w", err))
 			}
 			return
 		}
 		h.mu.Lock()
 		for _, token := range some {
-			if _, ok := h.held[token]; ok {
-				h.held[token] = now
+			if _, ok := h.keptAlive[token]; ok {
+				h.keptAlive[token] = now
 			}
 		}
 		h.mu.Unlock()

@@ -19,7 +19,7 @@ func logged(l *testlog.Buffer) func(*balance.Options) {
 	return func(o *balance.Options) { o.Log = slog.New(slog.NewTextHandler(l, nil)) }
 }
 
-// total is the sum of what all processes assigned.
+// total is the sum of the assignments of all processes.
 func total(t testing.TB, p *balance.Pool) (sum int64) {
 	t.Helper()
 	st := p.Inspect(t.Context())
@@ -37,7 +37,7 @@ func shared(t testing.TB, policy string, weights ...int) (balance.Config, balanc
 	return config(policy, weights...), redisConfig(commonRedis(t).addr)
 }
 
-func TestScriptsAreForgotten(t *testing.T) { // A14
+func TestScriptsAreForgotten(t *testing.T) {
 	cfg, rc := shared(t, "least_assigned", 1, 1, 1)
 	c := commonRedis(t).client(t)
 	p := openPool(t, cfg, dialRedis(t, rc))
@@ -52,7 +52,7 @@ func TestScriptsAreForgotten(t *testing.T) { // A14
 	}
 }
 
-func TestStateIsLost(t *testing.T) { // A14
+func TestStateIsLost(t *testing.T) {
 	for _, policy := range []string{"least_assigned", "least_in_flight"} {
 		t.Run(policy, func(t *testing.T) {
 			s := startRedis(t)
@@ -68,7 +68,7 @@ func TestStateIsLost(t *testing.T) { // A14
 				t.Errorf("%d assigned since the flush, %d locally; want 4 and 0", n, p.Status().LocalPicks)
 			}
 			s.stop()
-			names(t, p, 3, true) // somehow, if need be locally
+			names(t, p, 3, true) // in Redis or locally
 			if err := s.run(); err != nil {
 				t.Fatal(err)
 			}
@@ -82,7 +82,7 @@ func TestStateIsLost(t *testing.T) { // A14
 	}
 }
 
-func TestCountsAreRebased(t *testing.T) { // A15
+func TestCountsAreRebased(t *testing.T) {
 	cfg, rc := shared(t, "least_assigned", 1, 1, 1)
 	c := commonRedis(t).client(t)
 	p := openPool(t, cfg, dialRedis(t, rc))
@@ -96,7 +96,7 @@ func TestCountsAreRebased(t *testing.T) { // A15
 	if got := fmt.Sprint(do(t, c, "ZRANGE", key, 0, -1, "WITHSCORES")); got != "[b 2 a 3]" {
 		t.Errorf("the set is %s, want [b 2 a 3]", got)
 	}
-	p.SetEligible("c", true) // whatever its count was, it starts with the others
+	p.SetEligible("c", true) // it starts with the others, whatever its count was
 	settled(t, p)
 	if got := names(t, p, 4, true); got != "bcab" {
 		t.Errorf("picks %s with c, want bcab", got)
@@ -109,7 +109,7 @@ func TestCountsAreRebased(t *testing.T) { // A15
 	}
 }
 
-// The failures of Redis, and what ends them.
+// The failures of Redis, and how each one is ended.
 var failures = []struct {
 	name       string
 	fail, mend func(t *testing.T, s *server, key string)
@@ -141,7 +141,8 @@ var failures = []struct {
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				// It never ends by itself; being killed is its error.
+				// The script never ends by itself. Do returns the error of its
+				// kill.
 				_ = c.Do(context.Background(), "EVAL", "while true do end", 0).Err()
 			}()
 			t.Cleanup(func() { <-done })
@@ -179,7 +180,7 @@ var failures = []struct {
 	},
 }
 
-func TestRedisFails(t *testing.T) { // A16
+func TestRedisFails(t *testing.T) {
 	for _, f := range failures {
 		for policy, key := range map[string]string{"least_assigned": "assigned", "least_in_flight": "flying"} {
 			t.Run(f.name+"/"+policy, func(t *testing.T) {
@@ -197,7 +198,7 @@ func TestRedisFails(t *testing.T) { // A16
 				for range 14 {
 					begun := time.Now()
 					got.WriteString(names(t, p, 1, true))
-					if took := time.Since(begun); took > 2*rc.Timeout { // a busy machine is late, but not by another try
+					if took := time.Since(begun); took > 2*rc.Timeout { // a busy machine adds some delay, but a second try would add a whole time-out
 						t.Errorf("a pick took %v, redis.timeout is %v", took, rc.Timeout)
 					}
 				}
@@ -223,7 +224,8 @@ func TestRedisFails(t *testing.T) { // A16
 	}
 }
 
-// A pool that starts before Redis is usable, and shares once it is there.
+// A pool that starts before Redis is usable, and shares its state when Redis is
+// up.
 func TestRedisComesLater(t *testing.T) {
 	s := startRedis(t)
 	s.stop()
@@ -301,7 +303,8 @@ func TestChangesAreShared(t *testing.T) {
 	}
 }
 
-// Processes whose configurations differ share what they have in common.
+// Processes whose configurations differ share the endpoints that they have in
+// common.
 func TestConfigurationsDiffer(t *testing.T) {
 	for _, policy := range []string{"least_assigned", "least_in_flight"} {
 		r := dialRedis(t, redisConfig(commonRedis(t).addr))
@@ -322,7 +325,7 @@ func TestConfigurationsDiffer(t *testing.T) {
 	}
 }
 
-// An assignment may be renewed and completed at another process than made it.
+// Any process may renew and complete an assignment.
 func TestAssignmentsTravel(t *testing.T) {
 	cfg, rc := shared(t, "least_in_flight", 1)
 	cfg.Health.MaxFails = 1
@@ -347,7 +350,7 @@ func TestAssignmentsTravel(t *testing.T) {
 	}
 }
 
-// spy remembers what is written to Redis.
+// spy records what is written to Redis.
 type spy struct {
 	net.Conn
 	sent *testlog.Buffer
@@ -360,7 +363,7 @@ func (s spy) Write(b []byte) (int, error) {
 	return s.Conn.Write(b)
 }
 
-// No process tells Redis what time it is: its own clock decides (L7).
+// No process tells Redis the time: Redis uses its own clock.
 func TestOnlyTheClockOfRedisCounts(t *testing.T) {
 	sent := &testlog.Buffer{}
 	for _, policy := range []string{"least_assigned", "least_in_flight"} {
@@ -396,7 +399,7 @@ func TestOnlyTheClockOfRedisCounts(t *testing.T) {
 	}
 }
 
-// lua is a script as it is sent to Redis.
+// lua is a script as it is sent to Redis, made of these files.
 func lua(t *testing.T, files ...string) string {
 	t.Helper()
 	all := ""
@@ -410,7 +413,7 @@ func lua(t *testing.T, files ...string) string {
 	return all
 }
 
-func TestScriptOnAnEmptySet(t *testing.T) { // A12
+func TestScriptOnAnEmptySet(t *testing.T) {
 	c := commonRedis(t).client(t)
 	if v := do(t, c, "EVAL", lua(t, "leastassigned.lua"), 1, "no{ne}"); v != nil {
 		t.Errorf("the script names %v, want nil", v)
@@ -424,8 +427,8 @@ func TestScriptOnAnEmptySet(t *testing.T) { // A12
 	}
 }
 
-// One acquisition sweeps a hundred lapsed leases at most: Redis serves nobody
-// else meanwhile.
+// One acquisition sweeps at most a hundred lapsed leases, because Redis serves
+// no other command meanwhile.
 func TestSweepIsBounded(t *testing.T) {
 	c := commonRedis(t).client(t)
 	keys := []any{"sweep{}", "sweep{}:state", "sweep{}:leases", "sweep{}:endpoints"}
@@ -450,11 +453,11 @@ func TestSweepIsBounded(t *testing.T) {
 	do(t, c, append([]any{"DEL"}, keys...)...)
 }
 
-// An endpoint that no process has had for a while leaves the set; its count
-// and its leases stay.
+// An endpoint that no process has had for a while leaves the set. Its count and
+// its leases stay.
 func TestForsakenEndpointsLeaveTheSet(t *testing.T) {
 	c := commonRedis(t).client(t)
-	const sync = `{"names":["b"],"steps":[1],"gone":[],"raise":[],"out":[],"keep":60000,"idle":1000}`
+	const sync = `{"names":["b"],"steps":[1],"ineligible":[],"catch_up":[],"absent":[],"keep":60000,"idle":1000}`
 	do(t, c, "ZADD", "idle{}:assigned", 5, "a", 7, "b")
 	do(t, c, "ZADD", "idle{}:seen", 1, "a")
 	got := do(t, c, "EVAL", lua(t, "leastassigned_sync.lua"), 5, "idle{}:assigned", "idle{}:steps", "idle{}:kept", "idle{}:seen", "idle{}:more", sync)

@@ -11,13 +11,14 @@ type PoolStatus struct {
 	Name   string `json:"name"`
 	Policy string `json:"policy"`
 	State  string `json:"state"` // local or redis
-	// Degraded: the shared state cannot be reached, and this process chooses alone.
+	// Degraded: the shared state cannot be reached, and this process chooses
+	// alone.
 	Degraded bool `json:"degraded"`
 	// Panic: no eligible endpoint is healthy, so all of them are picked.
 	Panic  bool  `json:"panic"`
-	Panics int64 `json:"panics"` // picks made so
+	Panics int64 `json:"panics"` // picks made in a panic
 	// Outages counts how often the pool became degraded, LocalPicks the picks
-	// that were made so.
+	// that were made while it was.
 	Outages    int64            `json:"outages"`
 	LocalPicks int64            `json:"local_picks"`
 	Endpoints  []EndpointStatus `json:"endpoints"`
@@ -31,19 +32,21 @@ type EndpointStatus struct {
 	CurrentWeight int64  `json:"current_weight"`
 	Eligible      bool   `json:"eligible"`
 	Healthy       bool   `json:"healthy"`
-	Reason        string `json:"reason"` // why not eligible or not healthy, and what follows
-	// Assigned counts assignments, InFlight the unfinished ones: those of all
-	// processes where the state is shared. What least_assigned shares is the
-	// count that it chooses by, for which an endpoint that came late starts
-	// with what the others have; its unfinished ones are this process's own.
+	Reason        string `json:"reason"` // why it is not eligible or not healthy, and what follows
+	// Assigned counts assignments, InFlight the unfinished ones. Where the
+	// state is shared they count all processes. least_assigned shares only
+	// Assigned, which is the count that it chooses by: an endpoint that was
+	// added late starts at the others' count. Its InFlight counts this process
+	// alone.
 	Assigned int64 `json:"assigned"`
 	InFlight int64 `json:"in_flight"`
-	// Picks and Unfinished are this process's own.
+	// Picks and Unfinished count this process alone.
 	Picks      int64 `json:"-"`
 	Unfinished int64 `json:"-"`
 }
 
-// Inspect is Status with the shared state as it is now, if it can be had.
+// Inspect is Status after a sync with the shared state, if Redis can be
+// reached.
 func (p *Pool) Inspect(ctx context.Context) PoolStatus {
 	if p.shared != nil && !p.shared.degraded.Load() {
 		p.shared.refresh(ctx)
@@ -51,8 +54,8 @@ func (p *Pool) Inspect(ctx context.Context) PoolStatus {
 	return p.Status()
 }
 
-// Status copies out the pool's state; what others share of it as it was when
-// it was last looked at, within the last seconds.
+// Status copies out the pool's state. Shared counts are those of the last sync,
+// seconds ago at most.
 func (p *Pool) Status() PoolStatus {
 	p.lapse()
 	now := time.Now()

@@ -4,10 +4,10 @@ package balance
 const maxStep = 1 << 31
 
 // steps are what one assignment costs an endpoint of each weight: the least
-// common multiple of all weights divided by its own, so that an endpoint of
-// weight 5 is chosen five times until it costs as much as one of weight 1.
-// Where the multiple is beyond maxStep the steps are rounded. A weight of 0
-// has no step.
+// common multiple of all weights divided by its own. So an endpoint of weight 5
+// is chosen five times until it has cost as much as one choice of weight 1.
+// Where the multiple is beyond maxStep the steps are rounded. A weight of 0 has
+// no step.
 func steps(weights []int64) []int64 {
 	multiple := int64(1)
 	for _, w := range weights {
@@ -25,7 +25,7 @@ func steps(weights []int64) []int64 {
 	}
 	for i := range all {
 		if common > 1 {
-			all[i] /= common // equal weights cost 1, whatever they are
+			all[i] /= common // equal weights all cost 1
 		}
 	}
 	return all

@@ -18,8 +18,8 @@ import (
 	"kring/internal/testlog"
 )
 
-// Redis may drop one key of a pool and keep the others. What was counted is
-// exact again with the next look, and stays so.
+// Redis may evict one key of a pool and keep the others. The counts are exact
+// again after the next sync, and stay exact.
 func TestOneKeyIsLost(t *testing.T) {
 	for _, tt := range []struct{ policy, keys string }{
 		{"least_assigned", "assigned assigned:steps assigned:kept assigned:more seen endpoints"},
@@ -62,8 +62,8 @@ func TestOneKeyIsLost(t *testing.T) {
 	}
 }
 
-// What an assignment adds to a count depends on all weights; what was assigned
-// does not.
+// The step of a count depends on all weights. The number of assignments must
+// not.
 func TestAssignedOutlivesAWeightChange(t *testing.T) {
 	everyBackend(t, func(t *testing.T, b backend) {
 		cfg := config("least_assigned", 1, 1)
@@ -101,8 +101,8 @@ func TestAssignedOutlivesAWeightChange(t *testing.T) {
 	})
 }
 
-// Many endpoints that join many others hold up nobody: what they start with is
-// looked up once, not by each.
+// Many endpoints join many others, and no pick is held up: the sync finds their
+// start value once, not once for each.
 func TestManyEndpointsJoinAtOnce(t *testing.T) {
 	const many = 500
 	cfg, rc := shared(t, "least_assigned")
@@ -124,7 +124,8 @@ func TestManyEndpointsJoinAtOnce(t *testing.T) {
 	}
 }
 
-// Endpoints that come and go under ever new names leave nothing for good.
+// Endpoints that come and go under ever new names leave nothing behind for
+// good.
 func TestDepartedEndpointsAreForgotten(t *testing.T) {
 	for _, policy := range []string{"least_assigned", "least_in_flight"} {
 		cfg, rc := shared(t, policy, 1)
@@ -152,10 +153,11 @@ func TestDepartedEndpointsAreForgotten(t *testing.T) {
 			}
 			return !strings.Contains(left, "late-")
 		})
-		// Removals are forgotten an hour later, but for a configured endpoint's.
+		// Removals are forgotten an hour later, except those of configured
+		// endpoints.
 		changes := rc.KeyPrefix + "{test}:endpoints"
 		remove(t, p, "a")
-		remove(t, p, "no/name") // tells nobody
+		remove(t, p, "no/name") // no process must hear of it
 		for i := range 5 {
 			name := fmt.Sprint("late-", i)
 			text := do(t, c, "HGET", changes, name).(string)
@@ -172,11 +174,11 @@ func TestDepartedEndpointsAreForgotten(t *testing.T) {
 	}
 }
 
-// gate holds the first choice that is written to Redis until it is let through.
+// gate blocks the first choice that is written to Redis, until it is opened.
 type gate struct {
 	net.Conn
 	once *sync.Once
-	held chan struct{} // closed when there is one
+	held chan struct{} // closed when a choice is blocked
 	open chan struct{}
 }
 
@@ -190,7 +192,7 @@ func (g gate) Write(b []byte) (int, error) {
 	return g.Conn.Write(b)
 }
 
-// An endpoint that comes while a choice is on its way may be the one chosen.
+// An endpoint that is added during a choice may be the one chosen.
 func TestEndpointComesDuringAPick(t *testing.T) {
 	for _, policy := range []string{"least_assigned", "least_in_flight"} {
 		cfg, rc := shared(t, policy, 1)
@@ -233,12 +235,13 @@ func TestEndpointComesDuringAPick(t *testing.T) {
 	}
 }
 
-// Names that come from Redis, or are told to it, fill neither it nor a process:
-// there is a limit to both, and beyond it the oldest removals go first.
+// Names from Redis cannot fill a process, and published names cannot fill
+// Redis. Both have a limit, and beyond it the oldest removals are forgotten
+// first.
 func TestPublishedEndpointsAreLimited(t *testing.T) {
 	for _, policy := range []string{"least_assigned", "least_in_flight"} {
 		cfg, rc := shared(t, policy, 1)
-		rc.Timeout = 10 * time.Second // ten thousand words in a command
+		rc.Timeout = 10 * time.Second // a command has ten thousand words here
 		c := commonRedis(t).client(t)
 		changes := rc.KeyPrefix + "{test}:endpoints"
 		hset := []any{"HSET", changes}
@@ -267,7 +270,8 @@ func TestPublishedEndpointsAreLimited(t *testing.T) {
 				t.Errorf("%s: the pool has taken %s, %s", policy, e.Name, e.URL)
 			}
 		}
-		// a is one of the thousand; null changes nothing of an endpoint that is not there.
+		// a is one of the thousand. null changes nothing of an unknown
+		// endpoint.
 		if n := log.Count("published endpoint cannot be used"); n != 51+len(bad)+1 {
 			t.Errorf("%s: %d changes are said to be of no use, want each once: %d", policy, n, 51+len(bad)+1)
 		}
@@ -284,8 +288,8 @@ func TestPublishedEndpointsAreLimited(t *testing.T) {
 	}
 }
 
-// Endpoints that come and go under ever new names leave a bounded rest in a
-// process, too, however long their counts are to be kept.
+// Endpoints that come and go under ever new names leave a bounded number of
+// counts in a process, too, however long keep_count is.
 func TestDepartedEndpointsAreLimited(t *testing.T) {
 	p := newPool(t, config("least_assigned", 1))
 	held := map[string]balance.Pick{}
@@ -301,7 +305,7 @@ func TestDepartedEndpointsAreLimited(t *testing.T) {
 		t.Errorf("%d departed endpoints are kept, want at most %d", n, balance.MaxEndpoints)
 	}
 	for _, one := range held {
-		one.Done(balance.Success) // whether or not anything of it is kept
+		one.Done(balance.Success) // whether or not its tally is still kept
 	}
 	put(t, p, "e2999", "http://a.test:80")
 	if e := endpoint(t, p, "e2999"); e.InFlight != 0 || e.Assigned != 0 {
@@ -309,7 +313,7 @@ func TestDepartedEndpointsAreLimited(t *testing.T) {
 	}
 }
 
-// An assignment that lapses is over for the policy, too.
+// An assignment that lapses is released in the policy, too.
 func TestALapsedAssignmentIsNoLongerInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := config("least_in_flight", 1, 1)
@@ -335,7 +339,7 @@ func TestALapsedAssignmentIsNoLongerInFlight(t *testing.T) {
 		time.Sleep(cfg.Lease)
 		count := map[string]int{}
 		for range 8 {
-			count[pick(t, p).Endpoint.Name]++ // and keeps it
+			count[pick(t, p).Endpoint.Name]++ // this pick stays unfinished
 		}
 		if count["a"] != 4 || count["b"] != 4 {
 			t.Errorf("after the lapse 8 picks are %v, want 4 and 4", count)
@@ -343,8 +347,9 @@ func TestALapsedAssignmentIsNoLongerInFlight(t *testing.T) {
 	})
 }
 
-// The removal of a configured endpoint is for good: a process that starts much
-// later must not have it either. That of another one is told for an hour.
+// The removal of a configured endpoint stays published for good: a process that
+// starts much later must not have the endpoint. Other removals stay published
+// for an hour.
 func TestOnlyTheRemovalOfAConfiguredEndpointHasNoEnd(t *testing.T) {
 	cfg, rc := shared(t, "least_assigned", 1, 1)
 	c := commonRedis(t).client(t)
@@ -376,7 +381,7 @@ func TestOnlyTheRemovalOfAConfiguredEndpointHasNoEnd(t *testing.T) {
 	}
 }
 
-// What Redis has forgotten a process forgets, too.
+// A process forgets the changes that Redis has forgotten.
 func TestAChangeThatIsNoLongerPublishedIsForgotten(t *testing.T) {
 	cfg, rc := shared(t, "least_assigned", 1)
 	p := openPool(t, cfg, dialRedis(t, rc))
@@ -394,8 +399,8 @@ func TestAChangeThatIsNoLongerPublishedIsForgotten(t *testing.T) {
 	}
 }
 
-// Callers that never complete what they were assigned do not fill the memory:
-// beyond a hundred thousand there are no more until some are over.
+// Callers that never complete their assignments do not fill the memory: beyond
+// a hundred thousand the pool refuses more until some have lapsed.
 func TestUnfinishedAssignmentsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPool(t, config("round_robin", 1))

@@ -18,7 +18,7 @@ func TestHostsAreASCII(t *testing.T) {
 		"http://bücher。test":                 "xn--bcher-kva.test",
 		"http://１２７.０.０.１:80":                "127.0.0.1:80",
 		"http://xn--bcher-kva.test":          "xn--bcher-kva.test",
-		"http://Plain.test:80":               "Plain.test:80", // ASCII stays as it is
+		"http://Plain.test:80":               "Plain.test:80", // ASCII stays unchanged
 		"http://a_b.test":                    "a_b.test",
 		"http://[::1]:8080":                  "[::1]:8080",
 		"http://127.0.0.1:8100":              "127.0.0.1:8100",
@@ -37,7 +37,7 @@ func TestHostsAreASCII(t *testing.T) {
 			t.Errorf("%s: %v, %v; want the host %s", raw, u, err, want)
 		}
 
-		// What cannot be used is refused by the configuration, and over HTTP.
+		// The configuration and the API refuse a URL that cannot be used.
 		cfg := config("round_robin", 1)
 		cfg.Endpoints[0].URL = raw
 		if err := cfg.Validate(); (err == nil) != (want != "") || err != nil && !strings.Contains(err.Error(), "endpoints[a].url") {

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// names stand in URLs and in metric labels.
+// nameRE matches names that may stand in URLs and in metric labels.
 var nameRE = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
-// Where a pool's state can be.
+// The values of Config.State.
 const (
 	stateLocal = "local"
 	stateRedis = "redis"
@@ -23,14 +23,14 @@ const (
 const minLease = 500 * time.Millisecond
 
 const (
-	// minProbeInterval and minFailTimeout keep probes and trials from being a
-	// load of their own.
+	// minProbeInterval and minFailTimeout keep probes and trials from loading
+	// the endpoint by themselves.
 	minProbeInterval = 100 * time.Millisecond
 	minFailTimeout   = 100 * time.Millisecond
 )
 
-// MaxEndpoints is how many a pool has at most, configured and added ones: a
-// pick looks at each of them.
+// MaxEndpoints bounds a pool's endpoints, configured and added: a pick looks at
+// each of them.
 const MaxEndpoints = 1000
 
 // Validate checks a pool's settings. The error names field and value.
@@ -104,6 +104,7 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// notOfTarget reports whether a character must not be in the target of a request
-// as it is: it would end it, or what follows would not be sent.
+// notOfTarget reports whether a character must be percent-encoded in a
+// request's target: unencoded it would end the target, or what follows would
+// not be sent.
 func notOfTarget(r rune) bool { return r <= ' ' || r >= 0x7f || r == '#' }

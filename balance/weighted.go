@@ -5,14 +5,14 @@ import (
 	"sync"
 )
 
-// weighted is weighted round robin: as many picks in a row as a member's
-// weight, then the next member. 5/1/1 gives a a a a a b c: right on average,
-// and in bursts.
+// weighted is weighted round robin: a member is picked as often in a row as its
+// weight says, then the next member has its turn. 5/1/1 gives a a a a a b c:
+// right on average, but in bursts.
 type weighted struct {
 	turns
-	// mu guards at, the place in the configuration's order whose turn it is,
-	// the members' current: what is left of their turn, 0 before it begins;
-	// and generation.
+	// mu guards generation; at, the place in the configuration's order whose
+	// turn it is; and the members' current, the rest of their turn (0 before it
+	// begins).
 	mu         sync.Mutex
 	at         int
 	generation uint64

@@ -15,15 +15,15 @@ import (
 	"kring/balance"
 )
 
-// workerEnv, if it is set, makes this test's binary a worker process.
+// workerEnv turns this test binary into a worker process.
 const workerEnv = "KRING_TEST_WORKER"
 
-// work is what a worker process is told to do.
+// work is the task of a worker process.
 type work struct {
 	Redis balance.RedisConfig
 	Pool  balance.Config
-	Picks int  // to make
-	Hold  bool // and not to end
+	Picks int  // how many to make
+	Hold  bool // leave them unfinished
 }
 
 func runWorker(text string) int {
@@ -92,7 +92,8 @@ func makePicks(p *balance.Pool, n int, hold bool) error {
 	return nil
 }
 
-// startWorker runs w in a process of its own, and returns when it has made its picks.
+// startWorker runs w in another process, and returns after it has made its
+// picks.
 func startWorker(t *testing.T, w work) (wait func() error, kill func()) {
 	t.Helper()
 	text, err := json.Marshal(w)
@@ -113,8 +114,8 @@ func startWorker(t *testing.T, w work) (wait func() error, kill func()) {
 	var once sync.Once
 	kill = func() {
 		once.Do(func() {
-			_ = cmd.Process.Kill() // it may be gone
-			_ = cmd.Wait()         // says that it was killed
+			_ = cmd.Process.Kill() // it may have ended
+			_ = cmd.Wait()         // reports the kill
 		})
 	}
 	t.Cleanup(kill)
@@ -127,8 +128,8 @@ func startWorker(t *testing.T, w work) (wait func() error, kill func()) {
 	}, kill
 }
 
-// Two nodes and a worker of its own share one pool: no endpoint is two
-// assignments ahead of another (A11).
+// Two nodes and a worker process share one pool: no endpoint is ever two
+// assignments ahead of another.
 func TestProcessesShareAPool(t *testing.T) {
 	cfg, rc := shared(t, "least_assigned", 1, 1, 1)
 	cfg.State = "redis"
@@ -159,8 +160,8 @@ func TestProcessesShareAPool(t *testing.T) {
 	}
 }
 
-// What a worker holds lasts while it lives, though no request of it takes so
-// long that it renews anything, and is gone a lease after kill -9.
+// A worker's leases last while it lives, even when none of its requests is long
+// enough to need a renewal. One lease after kill -9 they are gone.
 func TestKilledWorker(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	cfg, rc := shared(t, "least_in_flight", 1, 1)

@@ -37,10 +37,11 @@ type Entry struct {
 	// Born is when the value left its origin, or was PUT, on this node's
 	// monotonic clock: ages travel between nodes as durations.
 	Born time.Time
-	// TTL is how long after Born the entry is fresh; 0 means for ever.
-	TTL time.Duration
-	// StaleWhileRevalidate and StaleIfError are how long after TTL it may still
-	// be served while a refresh runs, or when the origin fails.
+	// Expires is when the entry is no longer fresh, on the same clock. The zero Time
+	// means never.
+	Expires time.Time
+	// StaleWhileRevalidate and StaleIfError are how long after Expires the entry may
+	// still be served while a refresh runs, or when the origin fails.
 	StaleWhileRevalidate time.Duration
 	StaleIfError         time.Duration
 	// NoStore says that the value may be shared with those who already wait
@@ -54,9 +55,16 @@ type Entry struct {
 // Age is how old the value is.
 func (e *Entry) Age(now time.Time) time.Duration { return max(0, now.Sub(e.Born)) }
 
-// Left is for how much longer the entry is fresh; negative when it is stale.
-// It is meaningless for a TTL of 0.
-func (e *Entry) Left(now time.Time) time.Duration { return e.TTL - now.Sub(e.Born) }
+// Forever reports whether the entry stays fresh until it is written or evicted.
+func (e *Entry) Forever() bool { return e.Expires.IsZero() }
+
+// TTL is the whole time from Born for which the entry is fresh. It has none if it is
+// fresh for ever.
+func (e *Entry) TTL() time.Duration { return e.Expires.Sub(e.Born) }
+
+// Left is for how much longer the entry is fresh; negative when it is stale. It is
+// meaningless for an entry that is fresh for ever.
+func (e *Entry) Left(now time.Time) time.Duration { return e.Expires.Sub(now) }
 
 // Fresh reports whether the entry may be served without asking anybody.
-func (e *Entry) Fresh(now time.Time) bool { return e.TTL == 0 || e.Left(now) > 0 }
+func (e *Entry) Fresh(now time.Time) bool { return e.Forever() || now.Before(e.Expires) }

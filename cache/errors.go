@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"context"
 	"errors"
 	"time"
 )
@@ -89,21 +90,53 @@ func verdict(err error) Verdict {
 	return OriginDown
 }
 
-// The ways in which a request can fail. API.md's table gives their statuses.
+// Errors are the ways in which a request can fail. Each may cross the link
+// between nodes, and httpapi has a row for it.
+var Errors []*Error
+
+func newError(code Code) *Error {
+	e := &Error{Code: code}
+	Errors = append(Errors, e)
+	return e
+}
+
+// newError puts these into Errors.
 var (
-	ErrBadKey             = &Error{Code: "bad-key"}
-	ErrKeyTooLong         = &Error{Code: "key-too-long"}
-	ErrBadTTL             = &Error{Code: "bad-ttl"}
-	ErrUnknownGroup       = &Error{Code: "unknown-group"}
-	ErrPreconditionFailed = &Error{Code: "precondition-failed"}
-	ErrValueTooLarge      = &Error{Code: "value-too-large"}
-	ErrNotCached          = &Error{Code: "not-cached"}
-	ErrOriginFailed       = &Error{Code: "origin-failed"}
-	ErrOriginBadAnswer    = &Error{Code: "origin-bad-answer"}
-	ErrOriginTimeout      = &Error{Code: "origin-timeout"}
-	ErrNoEligibleEndpoint = &Error{Code: "no-eligible-endpoint"}
-	ErrOverloaded         = &Error{Code: "overloaded"}
-	ErrDraining           = &Error{Code: "draining"}
-	ErrWriteUnconfirmed   = &Error{Code: "write-unconfirmed"}
-	ErrInternal           = &Error{Code: "internal"}
+	ErrBadKey             = newError("bad-key")
+	ErrKeyTooLong         = newError("key-too-long")
+	ErrBadTTL             = newError("bad-ttl")
+	ErrUnknownGroup       = newError("unknown-group")
+	ErrPreconditionFailed = newError("precondition-failed")
+	ErrValueTooLarge      = newError("value-too-large")
+	ErrNotCached          = newError("not-cached")
+	ErrOriginFailed       = newError("origin-failed")
+	ErrOriginBadAnswer    = newError("origin-bad-answer")
+	ErrOriginTimeout      = newError("origin-timeout")
+	ErrNoEligibleEndpoint = newError("no-eligible-endpoint")
+	ErrOverloaded         = newError("overloaded")
+	ErrDraining           = newError("draining")
+	ErrWriteUnconfirmed   = newError("write-unconfirmed")
+	ErrInternal           = newError("internal")
 )
+
+// ctxError is the error of a request whose own context has ended.
+func ctxError(ctx context.Context) error {
+	if ctx.Err() == context.DeadlineExceeded {
+		return ErrOriginTimeout.Because(ctx.Err())
+	}
+	return ctx.Err()
+}
+
+// isCancelled reports whether an error is ctxError's for a cancelled request. The
+// error of a load may wrap a cancelled context too, and is another thing.
+func isCancelled(err error) bool { return err == context.Canceled }
+
+// WriteCtxError is the error of a write whose time is up, or whose caller has
+// cancelled it.
+func WriteCtxError(ctx context.Context) error {
+	err := ctx.Err()
+	if errors.Is(err, context.DeadlineExceeded) {
+		return ErrWriteUnconfirmed.Because(err)
+	}
+	return err
+}

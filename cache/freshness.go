@@ -12,9 +12,6 @@ import (
 // Freshness says that the value is good for no time at all.
 var Unsaid = Freshness{TTL: -1, StaleWhileRevalidate: -1, StaleIfError: -1}
 
-// atOnce is the TTL of what must be revalidated before each use; 0 is taken.
-const atOnce = 1
-
 // state is what an entry's age allows.
 type state uint8
 
@@ -53,8 +50,8 @@ func (e *Entry) revalidatable() bool {
 // aging reports whether a fresh entry is in the last share of its TTL in which
 // the group refreshes what is asked for.
 func (g *group) aging(e *Entry, now time.Time) bool {
-	return g.RefreshAhead > 0 && e.TTL > 0 && !g.plain() &&
-		float64(e.Left(now)) < float64(e.TTL)*g.RefreshAhead
+	return g.RefreshAhead > 0 && !e.Forever() && !g.plain() &&
+		float64(e.Left(now)) < float64(e.TTL())*g.RefreshAhead
 }
 
 // admit makes of what the origin answered the entry that is handed out and
@@ -104,10 +101,11 @@ func (f Freshness) silent() bool {
 // stands by what it said before (RFC 9111 §4.3.4): the TTL that came of that,
 // jitter included, stays.
 func (e *Entry) renew(age time.Duration, asked time.Time) {
-	e.Born = asked.Add(-max(0, age))
-	if e.TTL == atOnce {
-		e.Born = e.Born.Add(-atOnce)
+	born := asked.Add(-max(0, age))
+	if !e.Forever() {
+		e.Expires = born.Add(e.TTL())
 	}
+	e.Born = born
 }
 
 // date sets the entry's times from the group's settings and what the origin
@@ -128,24 +126,22 @@ func (g *group) date(e *Entry, said Freshness, asked, now time.Time) {
 	if e.Negative {
 		// From the arrival, whatever its age: it keeps gets of what is not there
 		// from the origin.
-		e.TTL = g.jittered(g.NegativeTTL) + now.Sub(e.Born)
-		if said.TTL >= 0 {
-			e.TTL = min(e.TTL, g.jittered(said.TTL))
+		e.Expires = now.Add(g.jittered(g.NegativeTTL))
+		if ends := e.Born.Add(g.jittered(said.TTL)); said.TTL >= 0 && ends.Before(e.Expires) {
+			e.Expires = ends
 		}
-		e.TTL = max(e.TTL, atOnce) // no key is missing for ever
 		e.NoStore = e.NoStore || said.NoCache || said.TTL == 0 || g.NegativeTTL == 0
 		return
 	}
 	switch {
 	case said.NoCache || said.TTL == 0:
-		e.TTL = atOnce
-		e.Born = e.Born.Add(-atOnce) // it is over already
+		e.Expires = e.Born // to be revalidated before each use
 	case said.TTL > 0:
-		e.TTL = g.jittered(said.TTL)
+		e.Expires = e.Born.Add(g.jittered(said.TTL))
 	case g.TTL > 0:
-		e.TTL = g.jittered(g.TTL) + now.Sub(asked)
+		e.Expires = e.Born.Add(g.jittered(g.TTL) + now.Sub(asked))
 	default:
-		e.TTL = 0
+		e.Expires = time.Time{}
 	}
 	if said.NoCache || said.MustRevalidate {
 		return

@@ -94,10 +94,6 @@ func checkText(key string) error {
 }
 
 // jittered shortens a lifetime by a random part of up to the group's jitter.
-// It is never 0, which would be for ever, unless d is.
 func (g *group) jittered(d time.Duration) time.Duration {
-	if d == 0 {
-		return 0
-	}
-	return max(1, d-time.Duration(float64(d)*g.Jitter*rand.Float64()))
+	return d - time.Duration(float64(d)*g.Jitter*rand.Float64())
 }

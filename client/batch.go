@@ -11,18 +11,20 @@ import (
 	"unicode/utf8"
 )
 
-// Item is one key's part of a batch's answer. One key's failure is its own.
+// Item is one key's part of a batch's answer. A key's failure affects no other
+// key.
 type Item struct {
 	Key string
-	// Status is as if the key had been asked for alone: 200, 204, 404, 503, …
+	// Status is the status of a request for this key alone: 200, 204, 404, 503,
+	// …
 	Status      int
 	Body        []byte
 	ContentType string
-	// ContentEncoding is the value's own; nothing decodes it.
+	// ContentEncoding is the value's own. The client does not decode it.
 	ContentEncoding string
 	ETag            string
 	Age             time.Duration
-	// Code is the error's, when there is one.
+	// Code is the code of the error, if there is one.
 	Code Code
 }
 
@@ -49,14 +51,14 @@ type batchAnswer struct {
 }
 
 // BatchGet asks for many keys' values. The items are in the order of the keys,
-// also where a key is named twice, and a key that cannot be is one with a status
-// of 400. An error means that there are no items.
+// also where a key occurs twice. An invalid key gives an item with status 400.
+// After an error there are no items.
 func (c *Client) BatchGet(ctx context.Context, group string, keys []string) ([]Item, error) {
 	return c.batch(ctx, "batch get", group, "keys", keys, repeatRead)
 }
 
 // BatchDelete removes many keys' values. An item's status is 204, or that of
-// its error. After an error, any of the keys may be removed.
+// its error. After an error, some of the keys may be removed.
 func (c *Client) BatchDelete(ctx context.Context, group string, keys []string) ([]Item, error) {
 	return c.batch(ctx, "batch delete", group, "delete", keys, repeatWrite)
 }
@@ -72,7 +74,8 @@ func (c *Client) batch(ctx context.Context, op, group, field string, keys []stri
 	for len(keys) > 0 {
 		part := keys[:min(len(keys), c.cfg.BatchKeys)]
 		keys = keys[len(part):]
-		// JSON would turn what is not UTF-8 into another key. No node holds such.
+		// JSON would turn a key that is not UTF-8 into another key. No node
+		// holds such a key.
 		sent := slices.DeleteFunc(slices.Clone(part), func(k string) bool { return !utf8.ValidString(k) })
 		var answered []Item
 		if len(sent) > 0 {
@@ -103,7 +106,7 @@ func (c *Client) batch(ctx context.Context, op, group, field string, keys []stri
 	return items, nil
 }
 
-// readItems reads the answer for these keys.
+// readItems reads the answer to a batch of these keys.
 func readItems(body []byte, keys []string) ([]Item, error) {
 	var a batchAnswer
 	if err := json.Unmarshal(body, &a); err != nil {

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Books are the counters of GET /v1/stats that must agree with one another.
-// On a node with nothing in flight, Gets = Hits + HotHits + Stale + Joined +
-// Peer + Loads + Refused and Served is the sum of the Served…; over the
-// cluster ΣPeer = ΣServed + ΣAbandoned.
+// Books are the counters of GET /v1/stats that must agree with one another. On
+// a node with nothing in flight, Gets = Hits + HotHits + Stale + Joined + Peer
+// + Loads + Refused, and Served is the sum of the Served…; over the cluster
+// ΣPeer = ΣServed + ΣAbandoned.
 type Books struct {
 	Node          string `json:"node"`
 	Gets          int64  `json:"gets"`
@@ -32,7 +32,8 @@ type Books struct {
 	Refreshes     int64  `json:"refreshes"`
 	Abandoned     int64  `json:"abandoned"`
 
-	// What the node holds, and may hold; of that, for missing keys.
+	// Bytes are the bytes of all entries, MaxBytes their limit; the negative
+	// ones are those of missing keys.
 	Bytes            int64 `json:"bytes"`
 	MaxBytes         int64 `json:"max_bytes"`
 	NegativeBytes    int64 `json:"negative_bytes"`
@@ -43,14 +44,14 @@ type Books struct {
 type Member struct {
 	ID  string `json:"id"`
 	URL string `json:"url"`
-	// Incarnation is another one after each restart; "0" if the node that was
+	// Incarnation changes with each restart. It is "0" if the node that was
 	// asked has not heard it yet.
 	Incarnation string  `json:"incarnation"`
 	State       string  `json:"state"`
 	Share       float64 `json:"share"`
 }
 
-// Members asks any node who is in the cluster.
+// Members asks one of the nodes for the members of the cluster.
 func (c *Client) Members(ctx context.Context) ([]Member, error) {
 	r, err := c.do(ctx, &call{op: "ask for the cluster", method: http.MethodGet, path: "/v1/cluster", operator: true})
 	if err != nil {

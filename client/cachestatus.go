@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// CacheStatus is what one cache says of how it came to an answer: a member of
-// the header Cache-Status (RFC 9211). Kring lists the node that acted for the
-// key first, and the node that was asked last.
+// CacheStatus is how one cache made an answer: a member of the header
+// Cache-Status (RFC 9211). Kring lists the node that acted for the key first,
+// and the node that was asked last.
 type CacheStatus struct {
 	Cache     string
 	Hit       bool
-	Fwd       string // why the request went on: "miss", "stale", …
-	FwdStatus int    // the status that came back; 0 if unsaid
+	Fwd       string // why the cache forwarded the request: "miss", "stale", …
+	FwdStatus int    // the status of the forwarded request; 0: not given
 	TTL       time.Duration
 	HasTTL    bool
 	Stored    bool
@@ -21,8 +21,8 @@ type CacheStatus struct {
 	Detail    string // Kring's: "hot", "stale", "negative", "peer:NODE", "stand-in", "cut-off"
 }
 
-// ParseCacheStatus reads a Cache-Status header. Parameters that it does not
-// know are left out; a header that is not of the right form has no members.
+// ParseCacheStatus reads a Cache-Status header. It drops unknown parameters. A
+// malformed header has no members.
 func ParseCacheStatus(header string) []CacheStatus {
 	var all []CacheStatus
 	p := parser{header}
@@ -76,16 +76,16 @@ func (s *CacheStatus) set(key, value string, has bool) {
 			s.FwdStatus = n
 		}
 	case "ttl":
-		// Structured integers have at most 15 digits; beyond a century of
-		// seconds nothing is meant.
+		// Structured integers have at most 15 digits. A number beyond a century
+		// of seconds is nonsense.
 		if n, err := strconv.ParseInt(value, 10, 64); err == nil && n > -3e9 && n < 3e9 {
 			s.TTL, s.HasTTL = time.Duration(n)*time.Second, true
 		}
 	}
 }
 
-// parser takes apart the little of structured fields (RFC 9651) that the
-// header needs: tokens, numbers, booleans, strings.
+// parser reads the part of structured fields (RFC 9651) that the header needs:
+// tokens, numbers, booleans, strings.
 type parser struct{ rest string }
 
 func (p *parser) space() { p.rest = strings.TrimLeft(p.rest, " \t") }
@@ -98,7 +98,7 @@ func (p *parser) take(c byte) bool {
 	return true
 }
 
-// next is take behind optional space.
+// next skips blanks, then takes c.
 func (p *parser) next(c byte) bool {
 	old := p.rest
 	p.space()
@@ -109,7 +109,7 @@ func (p *parser) next(c byte) bool {
 	return false
 }
 
-// token takes what may stand in a token, a number or a boolean.
+// token takes the characters of a token, a number or a boolean.
 func (p *parser) token() string {
 	i := 0
 	for i < len(p.rest) && (p.rest[i] > ' ' && p.rest[i] < 0x7f && strings.IndexByte(`;,="()[]{}\`, p.rest[i]) < 0) {

@@ -45,7 +45,7 @@ func FuzzParseCacheStatus(f *testing.F) {
 			if s.FwdStatus != 0 && (s.FwdStatus < 100 || s.FwdStatus > 999) || !s.HasTTL && s.TTL != 0 {
 				t.Errorf("%q gave %+v", header, s)
 			}
-			// One member alone, in quotes, reads the same.
+			// A quoted member name reads the same.
 			quoted := `"` + escapeString(s.Cache) + `"`
 			if got := client.ParseCacheStatus(quoted); len(got) != 1 || got[0].Cache != s.Cache {
 				t.Errorf("%q: %q is not read back: %+v", header, quoted, got)

@@ -22,69 +22,71 @@ import (
 	"kring/balance"
 )
 
-// Config says which cluster a Client speaks to, and how. Zero values mean the
-// defaults.
+// Config says which cluster a Client speaks to, and how. A zero field means its
+// default.
 type Config struct {
 	// Nodes are the URLs of the entry nodes, at least one:
-	// "http://127.0.0.1:8001". A path in front of Kring's own is kept.
+	// "http://127.0.0.1:8001". A path in the URL is put in front of Kring's
+	// routes.
 	Nodes []string
-	// Policy chooses the entry node, all of which weigh the same: round_robin
-	// (weighted and smooth_weighted are alike then), least_assigned, or
-	// least_in_flight, which asks slow nodes less. Default: smooth_weighted.
+	// Policy chooses the entry node. All nodes have the same weight, so
+	// weighted and smooth_weighted are round_robin. The others are
+	// least_assigned and least_in_flight, which asks slow nodes less. Default:
+	// smooth_weighted.
 	Policy string
-	// Token is sent as a bearer token; empty sends none.
+	// Token is sent as a bearer token. Default: empty, no token.
 	Token string
-	// Timeout bounds a whole call, its tries included. Default: 30 s.
+	// Timeout bounds a whole call with all its tries. Default: 30 s.
 	Timeout time.Duration
-	// PerTryTimeout bounds each try of a read that another node may follow;
-	// the last one may take what is left of Timeout. It costs no second load
-	// when an origin is merely slow: the second try waits for the first one's.
-	// Default: 2 s.
+	// PerTryTimeout bounds each try of a read, except the last one, which may
+	// take the rest of Timeout. It causes no second load when only the origin
+	// is slow: the second try waits for the load of the first. Default: 2 s.
 	PerTryTimeout time.Duration
-	// SilenceTimeout ends such a try earlier if its node has answered nothing at
-	// all for so long, neither this call nor another: it hangs, or is gone
-	// without a word. A write waits on, but counts against the node then, so that
-	// others go elsewhere. Default: 500 ms.
+	// SilenceTimeout ends such a try earlier if its node answers no call at all
+	// for so long: the node hangs or is gone. A write waits on, but the silence
+	// counts against the node, so that other calls go elsewhere. Default: 500
+	// ms.
 	SilenceTimeout time.Duration
-	// MaxTries is how many nodes are asked at most. Default: every node once.
-	// When none of them answers a read, one that was given up for its silence
-	// gets what is left of Timeout besides.
+	// MaxTries is how many nodes are asked at most. When no node answers a
+	// read, a node that was given up for its silence also gets the rest of
+	// Timeout. Default: every node once.
 	MaxTries int
-	// MaxIdleConns is how many idle connections are kept to each node: as many
-	// as calls are made at a time. Default: 64.
+	// MaxIdleConns is how many idle connections are kept to each node. It
+	// should be the number of concurrent calls. Default: 64.
 	MaxIdleConns int
-	// MaxConnAge is how long connections are used, with up to a fifth less: then
-	// new ones are made, and the names of the nodes are looked up again. A
-	// connection that is always in use would lead to the old address for ever.
-	// Default: 5 min.
+	// MaxConnAge is how long connections are used, less up to a fifth. Then the
+	// client makes new ones and looks the nodes' names up again. A connection
+	// that is always in use would lead to the old address for ever. Default: 5
+	// min.
 	MaxConnAge time.Duration
-	// MaxAnswerBytes bounds an answer's body. Default: 64 MiB.
+	// MaxAnswerBytes bounds an answer's body in bytes. Default: 64 MiB.
 	MaxAnswerBytes int64
-	// BatchKeys is how many keys go into one batch request; a longer batch is
-	// several requests. It must not be above the nodes' limits.batch_keys.
-	// Default: 1000.
+	// BatchKeys is how many keys go into one batch request. A longer batch
+	// becomes several requests. It must not be above the nodes'
+	// limits.batch_keys. Default: 1000.
 	BatchKeys int
-	// TLS is for nodes with https URLs; nil uses the system's roots.
+	// TLS is for nodes with https URLs. Default: nil, the system's roots.
 	TLS *tls.Config
-	// Dial makes connections. Default: a net.Dialer with a time-out of 1 s.
+	// Dial makes connections. Default: nil, a net.Dialer with a time-out of 1
+	// s.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Log takes what the pool of nodes has to say; nil discards it.
+	// Log gets the lines of the pool of nodes. Default: nil, they are dropped.
 	Log *slog.Logger
 }
 
 const userAgent = "kring-client/1"
 
-// Client asks a cluster's nodes.
+// Client calls the nodes of a cluster.
 type Client struct {
 	cfg         Config
 	nodes       []*node
 	pool        *balance.Pool
 	connections connections
 	questions   questions
-	// header is what every request carries. It is shared, and nobody writes to it.
+	// header is in every request. It is shared and never written.
 	header http.Header
-	// epoch makes times of the monotonic clock fit an atomic.
-	epoch time.Time
+	// start is the time base: a monotonic time since start fits an atomic.
+	start time.Time
 
 	calls   atomic.Int64
 	retries atomic.Int64
@@ -97,28 +99,28 @@ type node struct {
 	host   string
 	prefix string // escaped path in front of Kring's routes, without a last slash
 	// heard is when the node last began to answer, in nanoseconds since the
-	// client's epoch.
+	// client's start.
 	heard atomic.Int64
 
 	mu     sync.Mutex // guards asking
-	asking *question  // under way; nil: none
+	asking *question  // in flight; nil: none
 }
 
-// url is where the node's routes begin.
+// url is the base of the node's routes.
 func (n *node) url() string { return n.scheme + "://" + n.host + n.prefix }
 
-// Counters are what a Client did since it was made.
+// Counters are a Client's counters since New.
 type Counters struct {
-	Calls   int64 // batches count one for each request they take
-	Retries int64 // tries beyond a call's first
+	Calls   int64 // a batch counts once for each of its requests
+	Retries int64 // tries beyond each call's first
 }
 
-// firstTurn is where a client's turns begin: tests need a known one.
+// firstTurn is the turn that a client begins with. Tests need a known one.
 var firstTurn = func() int { return rand.IntN(64) }
 
-// New makes a client. It contacts nobody, and its first call goes to any of the
-// nodes: clients that start together would all begin at the same one. Its errors
-// name what is wrong.
+// New makes a client. It contacts no node. Its first call goes to a random
+// node: else clients that start together would all begin at the same one.
+// Errors name what is wrong.
 func New(cfg Config) (*Client, error) {
 	if len(cfg.Nodes) == 0 {
 		return nil, errors.New("nodes: at least one URL is needed")
@@ -156,16 +158,17 @@ func New(cfg Config) (*Client, error) {
 		cfg.Dial = (&net.Dialer{Timeout: time.Second, KeepAlive: 15 * time.Second}).DialContext
 	}
 
-	c := &Client{cfg: cfg, epoch: time.Now(), header: http.Header{"User-Agent": {userAgent}}}
+	c := &Client{cfg: cfg, start: time.Now(), header: http.Header{"User-Agent": {userAgent}}}
 	if cfg.Token != "" {
 		c.header["Authorization"] = []string{"Bearer " + cfg.Token}
 	}
 	pool := balance.DefaultConfig()
 	pool.Name, pool.Policy = "nodes", cfg.Policy
-	// An entry node that is out costs one retry; it may as well be tried soon.
+	// An entry node that is still out costs only one retry, so a trial may come
+	// soon.
 	pool.Health.FailTimeout = time.Second
-	// No call finds out whether it is back: a write on a node that hangs would
-	// wait to its end.
+	// Probes, not calls, find out whether a node is back: a write would wait
+	// for a hung node to its end.
 	pool.Health.Probe, pool.Health.ProbeInterval = readyPath, time.Second
 	for i, raw := range cfg.Nodes {
 		n, err := parseNode(raw)
@@ -194,13 +197,13 @@ func New(cfg Config) (*Client, error) {
 		DialContext:         cfg.Dial,
 		TLSClientConfig:     cfg.TLS,
 		MaxIdleConnsPerHost: cfg.MaxIdleConns,
-		// Shorter than a node's: a write on a connection that the node closes
-		// meanwhile would not be known to be lost.
+		// This is shorter than a node's own time-out. If the node closed first,
+		// a write on the connection could be lost without notice.
 		IdleConnTimeout:     60 * time.Second,
 		TLSHandshakeTimeout: 2 * time.Second,
 		// A value's Content-Encoding belongs to the value.
 		DisableCompression: true,
-		// HTTP/2 is never asked for: many calls would share one connection.
+		// HTTP/2 is off: many calls would share one connection.
 		TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
 	}
 	c.questions.ctx, c.questions.end = context.WithCancel(context.Background())
@@ -208,15 +211,15 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// Close ends the probes of nodes that fail, and closes idle connections. Calls
-// under way go on to their end.
+// Close ends the probes of failing nodes, and closes idle connections. Calls in
+// flight go on.
 func (c *Client) Close() {
 	c.questions.close()
 	c.pool.Close()
 	c.connections.close()
 }
 
-// Counters copies out what the client did so far.
+// Counters copies out the counters.
 func (c *Client) Counters() Counters {
 	return Counters{Calls: c.calls.Load(), Retries: c.retries.Load()}
 }

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fakeNode is a node that counts what it is asked and answers as it is told.
+// fakeNode is a node that counts its requests and answers as the test says.
 type fakeNode struct {
 	URL   string
 	asked atomic.Int64
@@ -67,7 +67,7 @@ func say(status int, body string, header ...string) http.HandlerFunc {
 			w.Header().Set(header[i], header[i+1])
 		}
 		w.WriteHeader(status)
-		_, _ = io.WriteString(w, body) // a client that left is part of some tests
+		_, _ = io.WriteString(w, body) // some tests cancel the request
 	}
 }
 
@@ -76,21 +76,21 @@ func problem(status int, code string) http.HandlerFunc {
 		"Content-Type", "application/problem+json", "Retry-After", "2")
 }
 
-// broken closes the connection in place of an answer.
+// broken closes the connection instead of an answer.
 func broken(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
-// truncated promises more than it sends.
+// truncated announces more than it sends.
 func truncated(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Length", "10")
 	_, _ = io.WriteString(w, "four")
 	panic(http.ErrAbortHandler)
 }
 
-// hung answers when the client has left.
+// hung answers only after the client has left.
 func hung(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
-// newClient gives a client that takes no pause of a busy machine for a node's
-// silence, unless the test says what it is to take for it.
+// newClient makes a client whose silence time-out is too long for a busy
+// machine to cause, unless the test sets one.
 func newClient(t *testing.T, cfg client.Config, nodes ...*fakeNode) *client.Client {
 	t.Helper()
 	cfg.SilenceTimeout = cmp.Or(cfg.SilenceTimeout, time.Minute)
@@ -126,7 +126,7 @@ func TestGet(t *testing.T) {
 	}
 }
 
-// What a key is made of must not change where a request goes.
+// The bytes of a key must not change the request's route.
 func TestKeysAreSentExactly(t *testing.T) {
 	n := newNode(t, "n", say(200, ""))
 	c := newClient(t, client.Config{}, n)
@@ -154,7 +154,7 @@ func TestKeysAreSentExactly(t *testing.T) {
 	}
 }
 
-func TestPrefixOfANodeIsKept(t *testing.T) {
+func TestPathOfANodesURLIsKept(t *testing.T) {
 	n := newNode(t, "n", say(200, ""))
 	c := newClient(t, client.Config{Nodes: []string{n.URL + "/caches/one/"}})
 	if _, err := c.Get(t.Context(), "docs", "a"); err != nil {
@@ -219,11 +219,11 @@ func TestPut(t *testing.T) {
 	}
 }
 
-func TestPurgeNamesWhoDidNotConfirm(t *testing.T) {
+func TestPurgeNamesTheNodesThatDidNotConfirm(t *testing.T) {
 	n := newNode(t, "n", say(504, `{"type":"/problems/write-unconfirmed","status":504,"unconfirmed":["kring-3"]}`,
 		"Content-Type", "application/problem+json"))
 	c := newClient(t, client.Config{}, n, newNode(t, "m", say(204, "")))
-	for range 2 { // the other node is asked in its turn, not as a retry
+	for range 2 { // the other node then has its turn; this is not a retry
 		err := c.PurgeTags(t.Context(), "docs", "a", "b")
 		var e *client.Error
 		if errors.As(err, &e) {
@@ -322,7 +322,7 @@ func TestBatch(t *testing.T) {
 	if n.asked.Load() != 2 {
 		t.Errorf("%d requests, want 2 of at most 2 keys", n.asked.Load())
 	}
-	// A key that cannot be sent is no other key's trouble.
+	// A key that cannot be sent does not affect the other keys.
 	items, err = c.BatchGet(t.Context(), "docs", []string{"\xff", "missing", "text", "a\xfe", "binary"})
 	if err != nil || len(items) != 5 {
 		t.Fatalf("got %+v, %v", items, err)
@@ -395,7 +395,7 @@ func TestBufferIsUsedAgain(t *testing.T) {
 	}
 }
 
-// refusing is a URL at which nobody listens.
+// refusing is a URL without a listener.
 func refusing(t *testing.T) string {
 	t.Helper()
 	return "http://" + nodetest.FreeAddress(t)

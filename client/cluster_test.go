@@ -12,7 +12,7 @@ import (
 	"kring/node/nodetest"
 )
 
-// against gives a client of a real cluster.
+// against makes a client of a real cluster.
 func against(t *testing.T, nodes int) (*nodetest.Cluster, *client.Client) {
 	t.Helper()
 	cluster := nodetest.Start(t, nodes)
@@ -23,7 +23,7 @@ func against(t *testing.T, nodes int) (*nodetest.Cluster, *client.Client) {
 	return cluster, newClient(t, cfg)
 }
 
-// hostile are keys that something on the way might take for something else.
+// hostile are keys that have a second meaning somewhere on the way.
 var hostile = []string{
 	".", "..", "a/b", "//a", "a/", "a b", "a+b", "a%2Fb", "a%20b", "%", "#", "?", "?ttl=1s", "../../v1/stats", "http://x/y",
 	"\"<&>\u2028", "😀", strings.Repeat("k", 1024),
@@ -36,7 +36,7 @@ func TestHostileKeysThroughEveryNode(t *testing.T) {
 			t.Errorf("put %q: %+v, %v", key, w, err)
 		}
 	}
-	for range 3 { // each through each entry node
+	for range 3 { // once through each entry node
 		for _, key := range hostile {
 			if v, err := c.Get(t.Context(), "kv", key); err != nil || string(v.Body) != "value of "+key {
 				t.Errorf("get %q: %v", key, err)

@@ -7,10 +7,11 @@ import (
 	"time"
 )
 
-// connections are those to all nodes. After a while they are replaced by new
-// ones, whether or not they are ever idle: those in use end with their request.
+// connections are the connections to all nodes. They are replaced when they
+// reach their age, even if they are never idle. A replaced connection ends
+// after its request.
 type connections struct {
-	prototype *http.Transport // of each generation
+	prototype *http.Transport // copied for each generation
 	age       time.Duration
 
 	mu      sync.Mutex // guards current and until
@@ -28,12 +29,13 @@ func (c *connections) generation(now time.Time) *http.Transport {
 	old, current := (*http.Transport)(nil), c.current
 	if current == nil || !now.Before(c.until) {
 		old, current = current, c.prototype.Clone()
-		// Clients that start together must not all dial at once.
+		// The random part keeps clients that start together from dialling at
+		// the same time.
 		c.current, c.until = current, now.Add(c.age-time.Duration(rand.Float64()*0.2*float64(c.age)))
 	}
 	c.mu.Unlock()
 	if old != nil {
-		old.CloseIdleConnections() // and those that become idle
+		old.CloseIdleConnections() // and later those that become idle
 	}
 	return current
 }

@@ -16,9 +16,9 @@ import (
 	"kring/client"
 )
 
-// A node's name comes to mean another machine while the old one lives. Under
-// load its connections are never idle, and yet the client is at the new one
-// after MaxConnAge, without an error.
+// A node's name changes to another machine while the old one lives on. Under
+// load the connections are never idle, and still the client is at the new
+// machine after MaxConnAge, without an error.
 func TestAKeptConnectionHasAGreatestAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := network{}
@@ -58,15 +58,16 @@ func TestAKeptConnectionHasAGreatestAge(t *testing.T) {
 		time.Sleep(time.Second)
 		moved.Store(true)
 		wg.Wait()
-		// Three to four generations; each worker may dial in each.
+		// There are three to four generations, and each worker may dial in
+		// each.
 		if got := dials.Load(); got < 4 || got > 5*workers {
 			t.Errorf("%d connections were made in three times MaxConnAge by %d callers", got, workers)
 		}
 	})
 }
 
-// A write whose kept connection is closed before a byte of it was written is
-// sent over another one, to the same node.
+// A write whose kept connection closes before a byte was written is sent over
+// another connection to the same node.
 func TestAWriteOnAClosedConnectionIsSentOverAnother(t *testing.T) {
 	node := newNode(t, "n", func(w http.ResponseWriter, r *http.Request) { say(204, "")(w, r) })
 	dead := errors.New("closed before a byte was written")
@@ -94,7 +95,7 @@ func TestAWriteOnAClosedConnectionIsSentOverAnother(t *testing.T) {
 	}
 }
 
-// mortal is a connection whose next write fails when it is told so, once.
+// mortal is a connection whose next write fails once, when the test says so.
 type mortal struct {
 	net.Conn
 	fail *atomic.Bool
@@ -108,7 +109,7 @@ func (m *mortal) Write(p []byte) (int, error) {
 	return m.Conn.Write(p)
 }
 
-// The last of a slow body is read over a connection whose generation is over.
+// The rest of a slow body is read over a connection whose generation has ended.
 func TestAnAnswerOutlivesTheAgeOfItsConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := network{}
@@ -151,7 +152,7 @@ func TestAnAnswerOutlivesTheAgeOfItsConnection(t *testing.T) {
 	})
 }
 
-// counted is a connection whose end is counted.
+// counted counts its close.
 type counted struct {
 	net.Conn
 	close func()

@@ -17,13 +17,13 @@ import (
 	"kring/client"
 )
 
-// cluster is three nodes: a good one, one that is dead, and one that hangs.
+// cluster is three nodes: one good, one dead, one hung.
 type cluster struct {
 	network
-	dead  atomic.Int64 // connections that were tried
-	hung  atomic.Int64 // calls, less probes, that came to the node that hangs
+	dead  atomic.Int64 // attempted connections
+	hung  atomic.Int64 // calls to the hung node, without probes
 	woken chan struct{}
-	back  atomic.Int64 // calls answered by the one that hung, after it was woken
+	back  atomic.Int64 // calls that the hung node answered after it woke
 }
 
 func threeNodes(t *testing.T) *cluster {
@@ -40,7 +40,8 @@ func threeNodes(t *testing.T) *cluster {
 		if !probe {
 			c.hung.Add(1)
 		}
-		// The server watches for the client's leave when it has read the body.
+		// The server notices that the client leaves only after it has read the
+		// body.
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
 			return
 		}
@@ -56,7 +57,7 @@ func threeNodes(t *testing.T) *cluster {
 	return c
 }
 
-// written answers a write like a node.
+// written answers a write as a node does.
 func written(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet {
 		w.WriteHeader(http.StatusNoContent)
@@ -78,9 +79,9 @@ func (c *cluster) client(t *testing.T, policy string) *client.Client {
 	})
 }
 
-// With one node dead and one hung of three, a bounded few calls wait a bounded
-// time, and all others go to the good node at once, whatever the callers do and
-// however long it lasts.
+// Of three nodes one is dead and one hung. A few calls wait for a short,
+// bounded time, and all others go to the good node at once, whatever the
+// callers do and however long it lasts.
 func TestADeadAndAHungNodeCostAFewCallsAShortWait(t *testing.T) {
 	const workers, minutes = 8, 1
 	get := func(ctx context.Context, c *client.Client) error { _, err := c.Get(ctx, "docs", "a"); return err }
@@ -94,7 +95,7 @@ func TestADeadAndAHungNodeCostAFewCallsAShortWait(t *testing.T) {
 		bound time.Duration // of one call
 	}{
 		{"reads", get, 500 * time.Millisecond},
-		{"writes", put, 30 * time.Second}, // those that met the hung node before it was known
+		{"writes", put, 30 * time.Second}, // those that asked the hung node before it was known to hang
 	} {
 		for _, policy := range []string{"", "least_assigned", "least_in_flight"} {
 			t.Run(fmt.Sprint(tt.name, " ", policy), func(t *testing.T) {
@@ -125,7 +126,7 @@ func TestADeadAndAHungNodeCostAFewCallsAShortWait(t *testing.T) {
 						})
 					}
 					wg.Wait()
-					// Each worker may meet it once before it is known to hang.
+					// Each worker may ask it once before it is known to hang.
 					if n := three.hung.Load(); n > workers || slow.Load() > workers || failed.Load() > workers {
 						t.Errorf("%d calls came to the hung node, %d were slow and %d failed, of %d; want one of each worker at most",
 							n, slow.Load(), failed.Load(), calls.Load())
@@ -134,7 +135,7 @@ func TestADeadAndAHungNodeCostAFewCallsAShortWait(t *testing.T) {
 						t.Errorf("the dead node was called %d times", n)
 					}
 					close(three.woken)
-					time.Sleep(3 * time.Second) // its ejection, and an interval of the probes
+					time.Sleep(3 * time.Second) // its ejection and one probe interval
 					for range 30 {
 						if err := tt.call(t.Context(), c); err != nil {
 							t.Error(err)
@@ -149,7 +150,7 @@ func TestADeadAndAHungNodeCostAFewCallsAShortWait(t *testing.T) {
 	}
 }
 
-// A write that takes long says nothing of a node that answers a question.
+// A slow write says nothing about a node that answers a probe.
 func TestASlowWriteDoesNotEjectItsNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := network{}
@@ -177,8 +178,8 @@ func TestASlowWriteDoesNotEjectItsNode(t *testing.T) {
 	})
 }
 
-// A busy node's refusal is the answer where the others are known to be bad: a
-// write would wait for the one that hangs to its end.
+// A busy node's refusal is the final answer when the other nodes are known to
+// be bad: a write would wait for the hung one to its end.
 func TestOverloadIsNotPassedOnToANodeThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		three := threeNodes(t)
@@ -199,8 +200,8 @@ func TestOverloadIsNotPassedOnToANodeThatFails(t *testing.T) {
 	})
 }
 
-// A node that says that it is not ready is left alone until it is; one whose
-// proxy does not know the question is taken for well.
+// A node that says that it is not ready is left alone until it is. A node whose
+// proxy does not know the probe's route counts as well.
 func TestANodeThatIsNotReadyStaysOut(t *testing.T) {
 	for status, back := range map[int]bool{200: true, 404: true, 401: true, 503: false, 502: false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -238,8 +239,9 @@ func TestANodeThatIsNotReadyStaysOut(t *testing.T) {
 	}
 }
 
-// What a node says of a request, of the origin, or of its load is no failure of
-// the node; that it is leaving, or a proxy's word that it is gone, is.
+// A node's report about the request, the origin or its load is no failure of
+// the node. Its own leave is one, and so is a proxy's word that the node is
+// gone.
 func TestOnlyANodesOwnFailuresEjectIt(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -269,7 +271,7 @@ func TestOnlyANodesOwnFailuresEjectIt(t *testing.T) {
 		{"broken", broken, true},
 		{"truncated", truncated, true},
 	} {
-		synctest.Test(t, func(t *testing.T) { // so that no probe comes in between
+		synctest.Test(t, func(t *testing.T) { // so that no probe runs in between
 			var asked atomic.Int64
 			n := network{}
 			n.serve(t, "odd", func(w http.ResponseWriter, r *http.Request) {
@@ -279,16 +281,16 @@ func TestOnlyANodesOwnFailuresEjectIt(t *testing.T) {
 			n.serve(t, "good", func(http.ResponseWriter, *http.Request) {})
 			c := newClient(t, client.Config{Nodes: []string{"http://odd", "http://good"}, Policy: "round_robin", Dial: n.dial})
 			for range 40 {
-				_, _ = c.Get(t.Context(), "docs", "a") // every other one may be an error
+				_, _ = c.Get(t.Context(), "docs", "a") // every other one may fail
 			}
-			if got := asked.Load(); tt.blamed && got > 6 || !tt.blamed && got < 20 { // net/http may ask twice over a connection that it reuses
+			if got := asked.Load(); tt.blamed && got > 6 || !tt.blamed && got < 20 { // net/http may ask twice over a reused connection
 				t.Errorf("%s: the node was asked by %d of 40 calls, blamed: %v", tt.name, got, tt.blamed)
 			}
 		})
 	}
 }
 
-// A client that has nothing to do asks nobody.
+// An idle client asks no node.
 func TestAnIdleClientMakesNoTraffic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64
@@ -305,8 +307,8 @@ func TestAnIdleClientMakesNoTraffic(t *testing.T) {
 	})
 }
 
-// Callers that cancel are no reason to eject a node.
-func TestCancelledCallsLeaveTheTurnsEven(t *testing.T) {
+// Callers that cancel do not get a node ejected.
+func TestCancelledCallsEjectNoNode(t *testing.T) {
 	release := make(chan struct{})
 	answer := func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/slow") {
@@ -346,7 +348,7 @@ func TestCancelledCallsLeaveTheTurnsEven(t *testing.T) {
 	}
 }
 
-// eventually waits for what must come, and says what has not.
+// eventually waits for a condition, and names it when it never holds.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); !is(); {

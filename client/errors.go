@@ -15,20 +15,20 @@ import (
 // Code is the stable name of an error: the last part of a problem's type.
 type Code string
 
-// Error is a failure that a node answered with (RFC 9457).
+// Error is a failure that a node reported (RFC 9457).
 type Error struct {
-	Op     string // what was attempted
-	Code   Code   // "" if the answer was not in Kring's words
+	Op     string // the operation that failed
+	Code   Code   // "" if the answer was not Kring's
 	Status int
 	Title  string
 	Detail string
-	// RequestID finds the request in the node's log.
+	// RequestID identifies the request in the node's log.
 	RequestID string
-	// RetryAfter is how long the node asks to be left alone; 0 if unsaid.
+	// RetryAfter is how long the node asks the caller to wait; 0: not given.
 	RetryAfter time.Duration
-	// Unconfirmed names the nodes that a purge did not hear from.
+	// Unconfirmed names the nodes that did not confirm a purge.
 	Unconfirmed []string
-	// Meta is what the answer's headers said.
+	// Meta is the answer's headers.
 	Meta
 }
 
@@ -49,20 +49,19 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Is makes errors of one code equal.
+// Is reports whether target is an *Error of the same code.
 func (e *Error) Is(target error) bool {
 	t, ok := target.(*Error)
 	return ok && t.Code == e.Code && t.Code != ""
 }
 
-// ErrUnavailable says that no node answered. What became of each try is
-// wrapped in it.
+// ErrUnavailable says that no node answered. It wraps the error of each try.
 var ErrUnavailable = errors.New("no node answered")
 
-// ErrAnswerTooLong says that an answer's body is above MaxAnswerBytes.
+// ErrAnswerTooLong says that an answer's body is longer than MaxAnswerBytes.
 var ErrAnswerTooLong = errors.New("the body is longer than the client accepts")
 
-// The codes that nodes answer with, to be used with errors.Is.
+// The codes of nodes' errors, for use with errors.Is.
 var (
 	ErrBadKey             = &Error{Code: "bad-key"}
 	ErrBadGroup           = &Error{Code: "bad-group"}
@@ -98,7 +97,8 @@ type problem struct {
 	Unconfirmed []string `json:"unconfirmed"`
 }
 
-// parseProblem reads the body of an error; ok is false if it is none of Kring's.
+// parseProblem reads the body of an error; ok is false if the body is not
+// Kring's.
 func parseProblem(r *reply) (p problem, code Code, ok bool) {
 	if !isProblem(r.header) || json.Unmarshal(r.body, &p) != nil {
 		return problem{}, "", false
@@ -115,8 +115,8 @@ func problemCode(r *reply) Code {
 	return code
 }
 
-// checkHeader keeps a value that no header can hold from being taken for the
-// fault of every node it cannot be sent to.
+// checkHeader refuses a value that no header can hold. Else each node that it
+// cannot be sent to would be blamed.
 func checkHeader(op, name, value string) error {
 	if httpguts.ValidHeaderFieldValue(value) {
 		return nil
@@ -124,7 +124,7 @@ func checkHeader(op, name, value string) error {
 	return &Error{Op: op, Code: ErrBadRequest.Code, Status: 400, Detail: fmt.Sprintf("%s: %q cannot be a header's value", name, value)}
 }
 
-// failure turns an answer that is not what was hoped for into an *Error.
+// failure turns an unexpected answer into an *Error.
 func failure(op string, r *reply) *Error {
 	e := &Error{Op: op, Status: r.status, Title: http.StatusText(r.status), Meta: metaOf(r.header)}
 	if p, code, ok := parseProblem(r); ok {

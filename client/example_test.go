@@ -23,7 +23,7 @@ func Example() {
 	}
 	value, err := c.Get(ctx, "kv", "greeting")
 	switch {
-	case errors.Is(err, client.ErrNotFound): // nobody has put it; with an origin: that has no such key
+	case errors.Is(err, client.ErrNotFound): // the origin, or a group without one, does not have the key
 	case err != nil:
 		log.Print(err)
 	default:

@@ -2,8 +2,8 @@ package client
 
 func init() { firstTurn = func() int { return 0 } }
 
-// BeginAt makes clients' turns begin at n until the function that it returns is
-// called.
+// BeginAt makes new clients begin at turn n, until the caller calls the
+// returned function.
 func BeginAt(n int) func() {
 	before := firstTurn
 	firstTurn = func() int { return n }

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// Meta is what the headers of an answer say.
+// Meta is the headers of an answer.
 type Meta struct {
 	Node        string // the node that was asked
 	Owner       string // the node that acted for the key
 	ETag        string // with its quotes
 	ContentType string
-	// ContentEncoding is the value's own; nothing decodes it.
+	// ContentEncoding is the value's own. The client does not decode it.
 	ContentEncoding string
 	LastModified    string
 	// Age is how old the value is, in whole seconds.
 	Age time.Duration
-	// CacheStatus is the header as it came; ParseCacheStatus reads it.
+	// CacheStatus is the unparsed header; ParseCacheStatus reads it.
 	CacheStatus string
 }
 
@@ -34,7 +34,7 @@ func metaOf(h http.Header) Meta {
 	return m
 }
 
-// first is h.Get for a name that is in canonical form already.
+// first is h.Get for a name in canonical form.
 func first(h http.Header, canonical string) string {
 	if v := h[canonical]; len(v) > 0 {
 		return v[0]
@@ -45,31 +45,32 @@ func first(h http.Header, canonical string) string {
 // Value is the answer to a get.
 type Value struct {
 	Body []byte
-	// NotModified: the value still has the entity tag that the caller holds,
-	// and Body is empty.
+	// NotModified says that the value still has the caller's entity tag. Body
+	// is then empty.
 	NotModified bool
 	Meta
 }
 
-// GetOptions are the less usual wishes of a get.
+// GetOptions are the rarer options of a get.
 type GetOptions struct {
 	// IfNoneMatch is the entity tag, with its quotes, of the value that the
-	// caller holds already.
+	// caller already has. Default: empty, no condition.
 	IfNoneMatch string
-	// OnlyIfCached asks for what the cluster holds: ErrNotCached otherwise.
+	// OnlyIfCached gets a value only if the cluster has it, else ErrNotCached.
 	OnlyIfCached bool
-	// Buffer is where the body goes if it has room, so that a caller may use
-	// one again and again. Its contents are overwritten.
+	// Buffer receives the body if it is large enough, so that a caller may
+	// reuse one buffer. Its contents are overwritten. Default: nil, a new
+	// buffer.
 	Buffer []byte
 }
 
-// Get asks for a key's value. ErrNotFound: the origin has no such key, or, in
-// a group without one, nothing was put.
+// Get asks for a key's value. ErrNotFound means that the origin has no such key
+// or, in a group without an origin, that no value was put.
 func (c *Client) Get(ctx context.Context, group, key string) (*Value, error) {
 	return c.GetWith(ctx, group, key, GetOptions{})
 }
 
-// GetIfNoneMatch asks for a key's value unless its entity tag is this one.
+// GetIfNoneMatch asks for a key's value unless its entity tag is etag.
 func (c *Client) GetIfNoneMatch(ctx context.Context, group, key, etag string) (*Value, error) {
 	return c.GetWith(ctx, group, key, GetOptions{IfNoneMatch: etag})
 }

@@ -4,10 +4,10 @@ import "strings"
 
 const hexDigits = "0123456789ABCDEF"
 
-// escape percent-encodes every byte that is not unreserved (RFC 3986 §2.3), so
-// that a key is one segment of the path and no proxy sees a slash to merge.
-// A key that is a dot segment has its dots encoded as well: that is no more
-// than a hint, for a proxy may decode them, but Kring itself needs none.
+// escape percent-encodes every byte that is not unreserved (RFC 3986 §2.3). So
+// a key is one segment of the path, and no proxy sees a slash to merge. In a
+// key that is a dot segment the dots are encoded as well. This only helps with
+// some proxies, others decode dots; Kring itself needs no help.
 func escape(dst []byte, key string) []byte {
 	dots := key == "." || key == ".."
 	for i := range len(key) {
@@ -22,8 +22,8 @@ func escape(dst []byte, key string) []byte {
 	return dst
 }
 
-// keyPath is the route of a key. A key that Kring cannot hold is left to the
-// nodes to refuse, except the empty one, whose route would be the group's.
+// keyPath is the route of a key. The nodes refuse keys that Kring cannot hold,
+// but the client refuses the empty key, whose route would be the group's.
 func keyPath(op, group, key string) (string, error) {
 	if err := checkGroup(op, group); err != nil {
 		return "", err
@@ -45,8 +45,8 @@ func groupPath(op, route, group string) (string, error) {
 	return route + group, nil
 }
 
-// checkGroup keeps a group's name from changing the route: it stands in the
-// path as it is.
+// checkGroup refuses a group's name that would change the route. The name is
+// not escaped in the path.
 func checkGroup(op, group string) error {
 	bad := group == "" || len(group) > 63 || strings.ContainsFunc(group, func(r rune) bool {
 		return !('a' <= r && r <= 'z' || '0' <= r && r <= '9' || r == '-' || r == '_')

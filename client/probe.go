@@ -10,23 +10,23 @@ import (
 	"time"
 )
 
-// readyPath is asked for to learn whether a node is well.
+// readyPath is the route of the probes.
 const readyPath = "/readyz"
 
-// question is one request for a node's readyPath. All callers that want to know
-// meanwhile wait for its answer.
+// question is one request for a node's readyPath. All callers that want its
+// answer at the same time share it.
 type question struct {
-	done chan struct{} // closed when answered is set
-	// answered: the node said anything at all.
+	done chan struct{} // closed after answered is set
+	// answered says that the node sent any answer.
 	answered bool
 }
 
-// questions owns what is asked for no caller.
+// questions owns the requests that belong to no caller.
 type questions struct {
 	ctx context.Context // ends with the client
 	end context.CancelFunc
 
-	mu      sync.Mutex // guards closed; running is added to under it
+	mu      sync.Mutex // guards closed; held for additions to running
 	closed  bool
 	running sync.WaitGroup
 }
@@ -48,9 +48,9 @@ func (q *questions) close() {
 	q.running.Wait()
 }
 
-// answers reports whether a node that has been silent for SilenceTimeout
-// answers within another, be it to say that it is not ready. It does not once
-// the client is closed.
+// answers reports whether a node that was silent for SilenceTimeout answers a
+// probe within another SilenceTimeout. "Not ready" is an answer. After Close it
+// returns false.
 func (c *Client) answers(n *node) bool {
 	if !c.questions.begin() {
 		return false
@@ -67,13 +67,14 @@ func (c *Client) answers(n *node) bool {
 		<-q.done
 		return q.answered
 	}
-	// One caller that leaves must not make the others' answer.
+	// The context is not the caller's: one caller that leaves must not end the
+	// request for the others.
 	ctx, cancel := context.WithTimeout(c.questions.ctx, c.cfg.SilenceTimeout)
 	defer cancel()
 	err := c.probe(ctx, n.url()+readyPath)
 	q.answered = err == nil || errors.Is(err, errNotReady)
 	if q.answered {
-		n.heard.Store(int64(time.Since(c.epoch)))
+		n.heard.Store(int64(time.Since(c.start)))
 	}
 	n.mu.Lock()
 	n.asking = nil
@@ -84,8 +85,8 @@ func (c *Client) answers(n *node) bool {
 
 var errNotReady = errors.New("the node is not ready")
 
-// probe asks a node that has failed whether it is well. It is unless it says
-// 5xx: something in front of the node may not know the route.
+// probe asks a failed node whether it is well. Only a 5xx means no: a proxy in
+// front of the node may not know the route.
 func (c *Client) probe(ctx context.Context, url string) (err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -101,7 +102,7 @@ func (c *Client) probe(ctx context.Context, url string) (err error) {
 			err = fmt.Errorf("probe: %w", e)
 		}
 	}()
-	if _, err := io.CopyN(io.Discard, resp.Body, 4<<10); err != nil && err != io.EOF { //nolint:errorlint // the end, and nothing that wraps it
+	if _, err := io.CopyN(io.Discard, resp.Body, 4<<10); err != nil && err != io.EOF { //nolint:errorlint // exactly io.EOF, not an error that wraps it
 		return fmt.Errorf("probe: %w", err)
 	}
 	if resp.StatusCode >= http.StatusInternalServerError {

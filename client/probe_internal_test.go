@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// A silent node is asked anew each time: what it answered before says nothing
-// of now.
-func TestEachSilenceIsAskedAbout(t *testing.T) {
+// Each silence of a node needs a new probe: an earlier answer says nothing
+// about now.
+func TestEachSilenceNeedsAProbe(t *testing.T) {
 	var asked atomic.Int64
 	var status atomic.Int64
 	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

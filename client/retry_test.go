@@ -12,7 +12,8 @@ import (
 	"kring/client"
 )
 
-// Each way in which a node can fail, and which calls another node then answers.
+// The ways in which a node can fail, and the calls that another node then
+// answers.
 func TestRetries(t *testing.T) {
 	calls := map[string]func(ctx context.Context, c *client.Client) error{
 		"get": func(ctx context.Context, c *client.Client) error {
@@ -41,8 +42,8 @@ func TestRetries(t *testing.T) {
 	}
 	for _, row := range []struct {
 		name    string
-		failing http.HandlerFunc // nil: nobody listens
-		again   string           // the calls that are sent again
+		failing http.HandlerFunc // nil: nothing listens
+		again   string           // the calls that are repeated
 	}{
 		{"refused", nil, "get,put,put if,delete"},
 		{"draining", problem(503, "draining"), "get,put,put if,delete"},
@@ -69,7 +70,7 @@ func TestRetries(t *testing.T) {
 				case row.name == "hung" && name == "get":
 					cfg.PerTryTimeout = 50 * time.Millisecond
 				case row.name == "hung":
-					cfg.Timeout = 100 * time.Millisecond // a write waits to its end
+					cfg.Timeout = 100 * time.Millisecond // a write waits that long
 				}
 				if row.failing == nil {
 					cfg.Nodes = []string{refusing(t)}
@@ -88,7 +89,7 @@ func TestRetries(t *testing.T) {
 }
 
 func TestEveryNodeIsAskedOnce(t *testing.T) {
-	for range 20 { // whatever the policy's turn is
+	for range 20 { // so that each node has its turn
 		good := newNode(t, "good", say(200, "good"))
 		c := newClient(t, client.Config{Nodes: []string{refusing(t), refusing(t), refusing(t)}}, good)
 		if _, err := c.Get(t.Context(), "docs", "a"); err != nil {
@@ -97,7 +98,7 @@ func TestEveryNodeIsAskedOnce(t *testing.T) {
 	}
 }
 
-func TestNobodyAnswers(t *testing.T) {
+func TestNoNodeAnswers(t *testing.T) {
 	a, b := newNode(t, "a", broken), newNode(t, "b", broken)
 	c := newClient(t, client.Config{}, a, b)
 	_, err := c.Get(t.Context(), "docs", "a")
@@ -138,8 +139,8 @@ func TestMaxTries(t *testing.T) {
 	}
 }
 
-// A node that fails again and again is left alone, so that not every third
-// call pays for a try.
+// A node that fails again and again is left alone: else every third call would
+// pay for a try.
 func TestFailingNodeIsLeftAlone(t *testing.T) {
 	bad, good := newNode(t, "bad", broken), newNode(t, "good", say(200, ""))
 	c := newClient(t, client.Config{}, bad, good)
@@ -148,15 +149,15 @@ func TestFailingNodeIsLeftAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Three failures in a row; whenever the second is over that it is out,
-	// one more. net/http itself may ask twice over a connection that it reuses.
+	// Three failures in a row eject it; after each second of ejection one more
+	// try may fail. net/http itself may ask twice over a reused connection.
 	if n := bad.asked.Load(); n > 20 {
 		t.Errorf("the failing node was asked %d times of 100", n)
 	}
 }
 
-// least_in_flight is more than a name: a node that is busy with one call is not
-// asked while another has none.
+// least_in_flight works: a node that is busy with one call is not asked while
+// another node is idle.
 func TestBusyNodeIsAskedLess(t *testing.T) {
 	entered, release := make(chan struct{}), make(chan struct{})
 	answer := func(w http.ResponseWriter, r *http.Request) {
@@ -188,8 +189,8 @@ func TestBusyNodeIsAskedLess(t *testing.T) {
 	}
 }
 
-// What only the caller is to blame for keeps no node out of turn.
-func TestTheCallersFaultIsNoNodes(t *testing.T) {
+// Errors that only the caller is to blame for do not eject a node.
+func TestTheCallersFaultsEjectNoNode(t *testing.T) {
 	long, other := newNode(t, "long", nil), newNode(t, "other", say(200, ""))
 	long.set(say(200, "too long"))
 	c := newClient(t, client.Config{Policy: "round_robin", MaxAnswerBytes: 7}, long, other)
@@ -211,9 +212,9 @@ func TestTheCallersFaultIsNoNodes(t *testing.T) {
 	}
 }
 
-// A captive portal, or another service at a node's address, may say 200 to
-// anything: no value comes from it, and no write is taken for done.
-func TestStrangersAreNoNodes(t *testing.T) {
+// A captive portal, or another service at a node's address, may answer 200 to
+// anything. Its body is not a value, and a write is not done.
+func TestAnswersOfOtherServicesAreRefused(t *testing.T) {
 	for status, body := range map[int]string{200: "<html>", 201: "", 202: "", 204: "", 206: "part", 304: "", 307: ""} {
 		stranger := newNode(t, "", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Del("Kring-Node")
@@ -260,7 +261,7 @@ func TestStrangersAreNoNodes(t *testing.T) {
 	}
 }
 
-// All entry nodes weigh the same, so each policy shares gets out evenly.
+// All entry nodes have the same weight, so each policy spreads gets evenly.
 func TestPolicyChoosesTheEntryNode(t *testing.T) {
 	for _, policy := range []string{"", "round_robin", "weighted", "smooth_weighted", "least_assigned", "least_in_flight"} {
 		a, b, d := newNode(t, "a", say(200, "")), newNode(t, "b", say(200, "")), newNode(t, "d", say(200, ""))
@@ -276,8 +277,8 @@ func TestPolicyChoosesTheEntryNode(t *testing.T) {
 	}
 }
 
-// While one node takes its time, least_in_flight asks the other.
-func TestLeastInFlightPassesASlowNodeBy(t *testing.T) {
+// While one node is slow, least_in_flight asks the other.
+func TestLeastInFlightAvoidsASlowNode(t *testing.T) {
 	release := make(chan struct{})
 	slow := newNode(t, "slow", func(w http.ResponseWriter, r *http.Request) {
 		<-release
@@ -309,7 +310,7 @@ func TestLeastInFlightPassesASlowNodeBy(t *testing.T) {
 	}
 }
 
-// Clients that start together do not all begin at the same node.
+// Clients that start together begin at different nodes.
 func TestClientsBeginAtDifferentNodes(t *testing.T) {
 	for _, policy := range []string{"", "round_robin", "weighted", "smooth_weighted", "least_in_flight"} {
 		for turn := range 6 {

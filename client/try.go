@@ -16,7 +16,7 @@ import (
 	"kring/balance"
 )
 
-// call is one request, before a node is chosen for it.
+// call is one request before a node is chosen.
 type call struct {
 	op     string // for errors: "get", "put"
 	method string
@@ -25,33 +25,33 @@ type call struct {
 	header http.Header // nil: the client's own
 	body   []byte
 	repeat repeat
-	buffer []byte // the answer's body is appended to it
-	// operator: it is for an operator's route, whose answers do not name their node.
+	buffer []byte // receives the answer's body
+	// operator marks an operator's route. Its answers do not name their node.
 	operator bool
 }
 
-// repeat says how freely a call may be sent again.
+// repeat says when a call may be sent again.
 type repeat uint8
 
 const (
-	repeatRead    repeat = iota // nothing changes by it
-	repeatWrite                 // twice is as good as once
-	repeatRefused               // only if it was surely not acted on
+	repeatRead    repeat = iota // the call changes nothing
+	repeatWrite                 // a second time does no harm
+	repeatRefused               // only if the node surely did not act on it
 )
 
-// reply is a node's answer, read to its end.
+// reply is a node's whole answer.
 type reply struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// do sends a call to one node after another until one gives an answer that
-// counts: anything but what the package comment lists. Every reply comes
-// without an error, whatever its status.
+// do sends a call to one node after another until an answer is final. The
+// package comment lists the answers and errors that are not. A reply of any
+// status is returned without an error.
 func (c *Client) do(ctx context.Context, call *call) (reply, error) {
 	if err := ctx.Err(); err != nil {
-		return reply{}, fmt.Errorf("%s: %w", call.op, err) // before it is any node's fault
+		return reply{}, fmt.Errorf("%s: %w", call.op, err) // no node is to blame
 	}
 	c.calls.Add(1)
 	deadline := time.Now().Add(c.cfg.Timeout)
@@ -60,20 +60,20 @@ func (c *Client) do(ctx context.Context, call *call) (reply, error) {
 	}
 	var asked []string
 	var failed []error
-	var last reply // the refusal to return if nobody does better
+	var last reply // the refusal to return if no node does better
 	overloaded := false
-	var silent *node // given up, but for all that is known it would have answered
+	var silent *node // given up, though it might have answered
 	limit := min(c.cfg.MaxTries, len(c.nodes))
 	for {
 		var n *node
 		var pick balance.Pick
 		switch {
 		case len(asked) < limit:
-			// An unhealthy node is better than none, but no better than one that has
-			// enough to do.
+			// An unhealthy node is better than none, but not better than an
+			// overloaded one.
 			n, pick = c.choose(ctx, asked, !overloaded)
 		case len(asked) == limit && silent != nil:
-			n = silent // the others were no better: what is left of the time is its
+			n = silent // the others failed, so it gets the rest of the time
 		}
 		if n == nil {
 			break
@@ -88,7 +88,8 @@ func (c *Client) do(ctx context.Context, call *call) (reply, error) {
 				patience.until = d
 			}
 		} else {
-			// This try waits to its end, but other calls need not find out the same.
+			// This try waits to its end, but other calls should not have to
+			// find out the same.
 			patience.verify = func() bool {
 				if c.answers(n) {
 					return true
@@ -104,12 +105,13 @@ func (c *Client) do(ctx context.Context, call *call) (reply, error) {
 				return reply{}, fmt.Errorf("%s: %w", call.op, ctxErr)
 			}
 			if errors.Is(err, ErrAnswerTooLong) {
-				// The caller's limit is not the node's fault, nor would another do better.
+				// The caller set the limit, so the node is not to blame, and
+				// another node would not help.
 				pick.Done(balance.Success)
 				return reply{}, fmt.Errorf("%s: %s: %w", call.op, n.host, err)
 			}
-			// Also at the caller's own deadline: for callers with little time, a
-			// node that hangs would never be found out otherwise.
+			// This counts also at the caller's own deadline. Callers with short
+			// deadlines would else never find out that a node hangs.
 			pick.Done(balance.Failure)
 			failed = append(failed, fmt.Errorf("%s: %w", n.host, err))
 			if !time.Now().Before(deadline) || !call.mayFollow(err) {
@@ -129,7 +131,8 @@ func (c *Client) do(ctx context.Context, call *call) (reply, error) {
 		if !again || overloaded {
 			return r, nil
 		}
-		// Overload is passed on once: to ask every node would make more of it.
+		// An overload goes to one other node only: asking every node would add
+		// load.
 		overloaded = problemCode(&r) == ErrOverloaded.Code
 		last = r
 	}
@@ -139,8 +142,8 @@ func (c *Client) do(ctx context.Context, call *call) (reply, error) {
 	return reply{}, fmt.Errorf("%s: %w", call.op, &unavailableError{errors.Join(failed...)})
 }
 
-// choose picks an entry node that was not asked yet: a healthy one, or, if there
-// is none and the caller agrees, an unhealthy one.
+// choose picks a healthy entry node that was not asked yet. If there is none
+// and unhealthy is set, it picks an unhealthy one.
 func (c *Client) choose(ctx context.Context, asked []string, unhealthy bool) (*node, balance.Pick) {
 	for range 2 * len(c.nodes) {
 		var pick balance.Pick
@@ -161,13 +164,13 @@ func (c *Client) choose(ctx context.Context, asked []string, unhealthy bool) (*n
 	if !unhealthy {
 		return nil, balance.Pick{}
 	}
-	// The pool holds back the others as unhealthy, but one of them may answer
-	// again, and those it prefers have failed just now.
+	// The pool prefers nodes that have failed just now. Of the unhealthy others
+	// one may answer again.
 	return c.unasked(asked, ""), balance.Pick{}
 }
 
-// unasked is the node of this name, or with no name the first of all, unless
-// it was asked already.
+// unasked is the node of this name, or without a name the first node, unless it
+// was asked already.
 func (c *Client) unasked(asked []string, name string) *node {
 	for i := range c.nodes {
 		n := c.nodes[i]
@@ -181,11 +184,11 @@ func (c *Client) unasked(asked []string, name string) *node {
 // try sends a call to one node and reads the whole answer.
 func (c *Client) try(ctx context.Context, n *node, call *call, p patience) (_ reply, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	w := watch{node: n, patience: p, epoch: c.epoch, begun: time.Since(c.epoch), cancel: cancel}
+	w := watch{node: n, patience: p, clientStart: c.start, begun: time.Since(c.start), cancel: cancel}
 	w.start()
 	defer func() {
 		w.stop()
-		// What net/http says of a cancelled context differs by where it was.
+		// net/http reports a cancelled context differently from place to place.
 		if cause := context.Cause(ctx); err != nil && cause != nil {
 			err = cause
 		}
@@ -197,31 +200,32 @@ func (c *Client) try(ctx context.Context, n *node, call *call, p patience) (_ re
 	}
 	req := (&http.Request{
 		Method: call.method,
-		// An opaque URL goes into the request line as it is: no part of net/url
-		// or net/http has a say in how a key is written.
+		// An opaque URL goes into the request line unchanged, so that net/url
+		// and net/http cannot rewrite a key.
 		URL:  &url.URL{Scheme: n.scheme, Host: n.host, Opaque: n.prefix + call.path, RawQuery: call.query},
 		Host: n.host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: header,
 	}).WithContext(ctx)
 	if call.body != nil {
 		req.ContentLength = int64(len(call.body))
-		// A kept connection may turn out to be closed before a byte is written:
-		// then net/http sends the body over another one.
+		// A kept connection may be closed before a byte is written. net/http
+		// then sends the body over another one.
 		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(call.body)), nil }
 		req.Body, _ = req.GetBody()
 		if len(call.body) == 0 {
-			req.Body = http.NoBody // with a length of 0, not without one
+			req.Body = http.NoBody // sends a length of 0, not no length
 		}
 	}
-	// No http.Client: it would follow redirects, and wrap errors in the URL.
+	// There is no http.Client: it would follow redirects, and wrap errors in
+	// the URL.
 	resp, err := c.connections.RoundTrip(req)
 	if err != nil {
 		return reply{}, err
 	}
-	n.heard.Store(int64(time.Since(c.epoch)))
+	n.heard.Store(int64(time.Since(c.start)))
 	if h := resp.Header; resp.StatusCode < 400 && !call.operator && first(h, "Kring-Node") == "" && first(h, "Cache-Status") == "" {
-		// A captive portal, a redirect, another service on the port: whatever its
-		// body is, it is not the key's value, nor was anything written.
+		// The answer is from a captive portal, a redirect or another service on
+		// the port. Its body is not the key's value, and nothing was written.
 		return reply{}, errors.Join(fmt.Errorf("%w: status %d", errNotKring, resp.StatusCode), resp.Body.Close())
 	}
 	body, err := c.read(resp, call.buffer)
@@ -233,7 +237,7 @@ func (c *Client) try(ctx context.Context, n *node, call *call, p patience) (_ re
 
 var errNotKring = errors.New("the answer is not a Kring node's")
 
-// read appends a body to dst, and closes it.
+// read appends a body to dst and closes it.
 func (c *Client) read(resp *http.Response, dst []byte) (_ []byte, err error) {
 	defer func() {
 		if e := resp.Body.Close(); err == nil && e != nil {
@@ -262,8 +266,8 @@ func (c *Client) read(resp *http.Response, dst []byte) (_ []byte, err error) {
 	return b.Bytes(), err
 }
 
-// mayFollow says whether another node may be asked after a try that ended
-// without an answer.
+// mayFollow reports whether another node may be asked after a try without an
+// answer.
 func (call *call) mayFollow(err error) bool {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
@@ -279,8 +283,8 @@ func (call *call) mayFollow(err error) bool {
 	}
 }
 
-// judge says whether another node should be asked for a better answer, and
-// whether the node is to blame for this one.
+// judge reports whether another node should be asked, and whether this node is
+// to blame for its answer.
 func (call *call) judge(r *reply) (again, blame bool) {
 	switch r.status {
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
@@ -292,7 +296,7 @@ func (call *call) judge(r *reply) (again, blame bool) {
 		return true, true
 	case ErrOverloaded.Code:
 		return true, false
-	case "": // not Kring's own words: something in front of the node says that it is gone
+	case "": // not Kring's words: a proxy says that the node is gone
 		return call.repeat == repeatRead || call.repeat == repeatWrite && r.status == http.StatusServiceUnavailable, true
 	default:
 		return false, false
@@ -303,7 +307,7 @@ func isProblem(h http.Header) bool {
 	return strings.HasPrefix(h.Get("Content-Type"), "application/problem+json")
 }
 
-// unavailableError is what became of all tries when none was answered.
+// unavailableError holds the errors of all tries when no node answered.
 type unavailableError struct{ tries error }
 
 func (e *unavailableError) Error() string {

@@ -11,22 +11,23 @@ import (
 type patience struct {
 	until   time.Time
 	silence time.Duration // longest time without any answer of the node; 0: any
-	// verify is asked at the end of the silence whether to go on watching. The try
-	// goes on in any case; nil: it ends.
+	// At the end of the silence, watch calls verify. true means that the node
+	// answers after all: the watch goes on. false ends the watch for silence.
+	// The try goes on in both cases. Without verify the try ends.
 	verify func() bool
 }
 
-// errSilent is a time-out like the one at a try's end.
+// errSilent is a time-out, like the error at a try's end.
 var errSilent = fmt.Errorf("the node answers nothing: %w", context.DeadlineExceeded)
 
-// watch ends a try when patience does. A call that merely takes long does not
-// look like a hung node as long as the node answers others.
+// watch ends a try when its patience is over. A long call does not make the
+// node look hung as long as the node answers other calls.
 type watch struct {
-	node     *node
-	patience patience
-	epoch    time.Time
-	begun    time.Duration // since epoch
-	cancel   context.CancelCauseFunc
+	node        *node
+	patience    patience
+	clientStart time.Time
+	begun       time.Duration // since clientStart
+	cancel      context.CancelCauseFunc
 
 	mu    sync.Mutex // guards timer, which check may want before start has set it, and ended
 	timer *time.Timer
@@ -39,30 +40,30 @@ func (w *watch) start() {
 	w.timer = time.AfterFunc(w.next(), w.check)
 }
 
-// next is the time until the try should end, as things are; none is left if it
-// is not positive.
+// next is the time until the try should end. If it is not positive, the time is
+// over.
 func (w *watch) next() time.Duration {
 	d := time.Until(w.patience.until)
 	if w.patience.silence > 0 {
-		d = min(d, w.quiet())
+		d = min(d, w.silenceLeft())
 	}
 	return d
 }
 
-// quiet is the time until the node has been silent for too long.
-func (w *watch) quiet() time.Duration {
-	return max(w.begun, time.Duration(w.node.heard.Load())) + w.patience.silence - time.Since(w.epoch)
+// silenceLeft is the time until the node has been silent for too long.
+func (w *watch) silenceLeft() time.Duration {
+	return max(w.begun, time.Duration(w.node.heard.Load())) + w.patience.silence - time.Since(w.clientStart)
 }
 
 func (w *watch) check() {
 	switch d := w.next(); {
 	case d > 0:
-		w.again()
+		w.rearm()
 	case time.Now().Before(w.patience.until) && w.patience.verify != nil:
 		if !w.patience.verify() {
 			w.patience.silence = 0
 		}
-		w.again()
+		w.rearm()
 	case time.Now().Before(w.patience.until):
 		w.cancel(errSilent)
 	default:
@@ -70,9 +71,8 @@ func (w *watch) check() {
 	}
 }
 
-// again has check called at the next time that matters, unless the try has
-// ended.
-func (w *watch) again() {
+// rearm schedules the next check, unless the try has ended.
+func (w *watch) rearm() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.ended {

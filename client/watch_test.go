@@ -16,7 +16,7 @@ import (
 	"kring/client"
 )
 
-// pipes is a listener in memory, for time that a test controls.
+// pipes is a listener in memory, for tests on virtual time.
 type pipes struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -35,7 +35,7 @@ func (p *pipes) Accept() (net.Conn, error) {
 func (p *pipes) Close() error   { p.close(); return nil }
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// network is servers by their host names.
+// network is the listeners by host name.
 type network map[string]*pipes
 
 func (n network) serve(t *testing.T, host string, h http.HandlerFunc) {
@@ -68,12 +68,12 @@ func (n network) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	}
 }
 
-// A node that hangs is told from one that is slow: the slow one answers others.
+// A slow node answers other calls; a hung node does not.
 func TestSilenceIsNotSlowness(t *testing.T) {
 	const silence, slowness = 200 * time.Millisecond, 5 * time.Second
 	for _, tt := range []struct {
 		name   string
-		others bool // whether the node answers others meanwhile
+		others bool // the node answers other calls meanwhile
 		node   string
 		after  time.Duration
 	}{
@@ -127,12 +127,12 @@ func TestSilenceIsNotSlowness(t *testing.T) {
 	}
 }
 
-// On a busy machine the nodes that live may be silent for longer than is waited
-// for, and the only other one is dead: that is no reason to give up early.
-func TestSilentNodeIsAskedAgainWhenNobodyElseAnswers(t *testing.T) {
+// On a busy machine a living node may be silent for longer than SilenceTimeout
+// while the only other node is dead. The call must not fail early then.
+func TestSilentNodeIsAskedAgainWhenNoOtherAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const starved = 3 * time.Second
-		var start atomic.Int64 // of the call, for handlers that outlive it
+		var start atomic.Int64 // of the call; handlers may outlive it
 		begin := func() { start.Store(time.Now().UnixNano()) }
 		took := func() time.Duration { return time.Duration(time.Now().UnixNano() - start.Load()) }
 		n := network{}
@@ -160,7 +160,7 @@ func TestSilentNodeIsAskedAgainWhenNobodyElseAnswers(t *testing.T) {
 				t.Errorf("%v: got %+v, %v after %v", nodes, v, err, took())
 			}
 		}
-		// No longer than the call may take.
+		// The call's own time-out still holds.
 		begin()
 		c := newClient(t, client.Config{
 			Nodes: []string{"http://alive", "http://dead"}, Policy: "round_robin", Dial: dial, SilenceTimeout: 500 * time.Millisecond, Timeout: time.Second,
@@ -171,7 +171,7 @@ func TestSilentNodeIsAskedAgainWhenNobodyElseAnswers(t *testing.T) {
 	})
 }
 
-// A write waits for its answer to the end, and is not sent twice.
+// A write waits to its end and is not repeated.
 func TestSilentWriteIsNotRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := network{}
@@ -187,9 +187,9 @@ func TestSilentWriteIsNotRepeated(t *testing.T) {
 	})
 }
 
-// A node that hangs is found out also by callers whose own deadline is before
-// any of the client's.
-func TestHungNodeIsLeftByHurriedCallers(t *testing.T) {
+// Callers with a deadline shorter than the client's time-outs find out about a
+// hung node, too.
+func TestCallersWithShortDeadlinesLeaveAHungNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := network{}
 		n.serve(t, "first", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })

@@ -11,30 +11,32 @@ import (
 	"unicode/utf8"
 )
 
-// PutOptions are how a value is put.
+// PutOptions are the options of a put.
 type PutOptions struct {
-	// ContentType goes with the value. Default: application/octet-stream.
+	// ContentType is the value's media type. Default: empty,
+	// application/octet-stream.
 	ContentType string
-	// TTL is how long the value is fresh; 0 means the group's.
+	// TTL is how long the value is fresh. Default: 0, the group's TTL.
 	TTL time.Duration
-	// IfMatch is the entity tag, with its quotes, that the present value must
-	// have, or "*" for any value; ErrPreconditionFailed otherwise.
+	// IfMatch is the entity tag, with its quotes, that the current value must
+	// have, or "*" for any value. Otherwise the error is ErrPreconditionFailed.
+	// Default: empty, no condition.
 	IfMatch string
-	// IfAbsent puts only where no value is; ErrPreconditionFailed otherwise.
+	// IfAbsent puts only if the key has no value. Otherwise the error is
+	// ErrPreconditionFailed.
 	IfAbsent bool
 }
 
 // Written is the answer to a put.
 type Written struct {
-	// Created says that there was no value before.
+	// Created says that the key had no value before.
 	Created bool
 	Meta
 }
 
-// Put sets a key's value. Once it has returned without an error, no node
+// Put sets a key's value. After it has returned without an error, no node
 // answers a later request with an older value. After ErrWriteUnconfirmed, a
-// time-out or a broken connection the value may or may not be set, and may
-// become so later.
+// time-out or a broken connection the value may be set, now or later.
 func (c *Client) Put(ctx context.Context, group, key string, value []byte, o PutOptions) (*Written, error) {
 	path, err := keyPath("put", group, key)
 	if err != nil {
@@ -75,8 +77,8 @@ func (c *Client) Put(ctx context.Context, group, key string, value []byte, o Put
 	}
 }
 
-// Delete removes a key's value, whether or not there is one. What is said of
-// Put's errors holds here too.
+// Delete removes a key's value, if there is one. Its errors mean the same as
+// Put's.
 func (c *Client) Delete(ctx context.Context, group, key string) (Meta, error) {
 	path, err := keyPath("delete", group, key)
 	if err != nil {
@@ -85,8 +87,8 @@ func (c *Client) Delete(ctx context.Context, group, key string) (Meta, error) {
 	return c.remove(ctx, "delete", path)
 }
 
-// Purge removes a whole group on every node. With ErrWriteUnconfirmed, the
-// *Error names the nodes that did not confirm it.
+// Purge removes a whole group on every node. The *Error of ErrWriteUnconfirmed
+// names the nodes that did not confirm it.
 func (c *Client) Purge(ctx context.Context, group string) error {
 	path, err := groupPath("purge", "/v1/cache/", group)
 	if err != nil {
@@ -96,8 +98,8 @@ func (c *Client) Purge(ctx context.Context, group string) error {
 	return err
 }
 
-// PurgeTags removes, on every node, those entries of a group whose origin gave
-// them one of the tags. Errors are as Purge's.
+// PurgeTags removes, on every node, the entries of a group that have one of the
+// tags. Its errors mean the same as Purge's.
 func (c *Client) PurgeTags(ctx context.Context, group string, tags ...string) error {
 	path, err := groupPath("purge", "/v1/purge/", group)
 	if err != nil {

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"kring/cache"
+	"kring/internal/testlog"
 	"kring/peers"
 )
 
@@ -192,28 +192,10 @@ func TestAStandInForgetsWhatTheOwnerMayHaveOverwritten(t *testing.T) {
 	})
 }
 
-// lines is a log that keeps its lines.
-type lines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *lines) count(part string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.text.String(), part)
-}
-
 func TestNodesThatDisagreeAboutTheRingNeitherDeadlockNorLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// Each believes that the next one owns nearly everything.
-		logs := []*lines{{}, {}, {}}
+		logs := []*testlog.Buffer{{}, {}, {}}
 		c := start(t, 3, func(i int, o *options) {
 			o.peers.Config.Peers[(i+1)%3] += ";weight=20"
 			o.peers.Log = slog.New(slog.NewTextHandler(logs[i], nil))
@@ -233,7 +215,7 @@ func TestNodesThatDisagreeAboutTheRingNeitherDeadlockNorLoop(t *testing.T) {
 			if s := n.Stats(); s.NotOwner != 2 || n.peers.Stats().Mismatches == 0 {
 				t.Errorf("%s: %d times not owner, %d mismatches", n.id, s.NotOwner, n.peers.Stats().Mismatches)
 			}
-			if n := logs[i].count("another list of members"); n != 2 {
+			if n := logs[i].Count("another list of members"); n != 2 {
 				t.Errorf("logged %d times, for 2 peers", n)
 			}
 			r := getMany(t.Context(), t, n.Cluster, "docs", []string{key, key}, time.Minute)

@@ -131,7 +131,7 @@ func loopback(b *testing.B, n int) []*cluster.Cluster {
 			b.Fatal(err)
 		}
 		c := cluster.New(store, p)
-		server := &http.Server{Handler: p}
+		server := &http.Server{Handler: links(p)}
 		done := make(chan error)
 		go func() { done <- server.Serve(l) }()
 		p.Start(c)

@@ -167,7 +167,7 @@ func TestWriteThroughAnotherNode(t *testing.T) {
 			t.Errorf("%+v, %v", a, err)
 		}
 		// The other node has stored the entry, and the caller needs its validators.
-		if e := a.Entry; e.ETag != cache.ContentETag([]byte("v"), "") || string(e.Value) != "v" || e.ContentType != "application/octet-stream" || e.TTL != time.Hour {
+		if e := a.Entry; e.ETag != cache.ContentETag([]byte("v"), "") || string(e.Value) != "v" || e.ContentType != "application/octet-stream" || e.TTL() != time.Hour {
 			t.Errorf("%+v", e)
 		}
 		if err := s.Delete(t.Context(), key); err != nil {

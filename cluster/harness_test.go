@@ -159,7 +159,7 @@ func (c *harness) run(i int, o options) *node {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	server := &http.Server{Handler: p, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+	server := &http.Server{Handler: links(p), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
@@ -174,6 +174,15 @@ func (c *harness) run(i int, o options) *node {
 		serving.Wait()
 	})
 	return n
+}
+
+// links is the route on which a node takes the links of others.
+func links(p *peers.Peers) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := p.Accept(w, r); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		}
+	})
 }
 
 // kill ends a node as kill -9 would: its connections break at once.

@@ -9,7 +9,7 @@ import (
 	"kring/consistenthash"
 )
 
-// scheme is a way of naming the members of a cluster.
+// scheme is a way to name the members of a cluster.
 type scheme struct {
 	name    string
 	members func(n int) []string
@@ -31,10 +31,9 @@ func schemes() []scheme {
 	}
 }
 
-// TestBalance holds the placement of keys to its limits: the load of the
-// fullest member divided by the mean. A hash that were truly random would be
-// at about 1.05 on average up to 10 members, at 1.12 with 100. The run with -v
-// prints the table.
+// TestBalance bounds the load of the fullest member divided by the mean. A
+// truly random hash would be at about 1.05 on average with up to 10 members,
+// and at 1.12 with 100. -v prints the table.
 func TestBalance(t *testing.T) {
 	const count = 200_000
 	for _, shape := range []struct {
@@ -99,8 +98,8 @@ func expectBalanced(t *testing.T, what string, ratios []float64, meanLimit, wors
 	}
 }
 
-// TestWeightsAreShares: a member of weight w gets w parts of the circle, give
-// or take what the chance of its points does.
+// TestWeightsAreShares: a member of weight w gets w parts of the circle, within
+// the chance of its points.
 func TestWeightsAreShares(t *testing.T) {
 	ring := consistenthash.New(512, nil)
 	weights := map[string]int{"kring-1": 1, "kring-2": 2, "kring-3": 5}

@@ -12,10 +12,10 @@ import (
 	"kring/consistenthash"
 )
 
-// sink keeps the compiler from dropping what is measured.
+// sink keeps the compiler from dropping the measured work.
 var sink string
 
-// hundred returns a ring of 100 members and keys to ask it for.
+// hundred returns a ring of 100 members, and keys to look up.
 func hundred() (*consistenthash.Map, []string) {
 	ring := consistenthash.New(512, nil)
 	ring.Add(named("http://10.0.0.%d:8000", 1, 100)...)
@@ -49,9 +49,9 @@ func searched(ring *consistenthash.Map, positions []uint32, owners []string, key
 	return owners[i]
 }
 
-// BenchmarkGetRatio asks for the same keys both ways, turn by turn, so that
-// what else the machine does hits both, and reports the median of the ratios.
-// The limit is 0.6.
+// BenchmarkGetRatio looks up the same keys both ways in turns, so that other
+// work of the machine hits both, and reports the median of the ratios. The
+// limit is 0.6.
 func BenchmarkGetRatio(b *testing.B) {
 	ring, keys := hundred()
 	positions, owners := consistenthash.Points(ring)

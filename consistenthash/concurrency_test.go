@@ -9,8 +9,8 @@ import (
 	"kring/consistenthash"
 )
 
-// TestReadersSeeWholeRings lets two members come and go at once while readers
-// ask: every answer must be that of one of the four rings there can be.
+// TestReadersSeeWholeRings lets two members join and leave while readers look
+// up keys. Every answer must be that of one of the four possible rings.
 func TestReadersSeeWholeRings(t *testing.T) {
 	const changes = 200
 	base := []string{"kring-1", "kring-2", "kring-3"}
@@ -70,8 +70,8 @@ func TestReadersSeeWholeRings(t *testing.T) {
 	}
 }
 
-// TestWritersLoseNothing lets many change the ring at once, each its own
-// members: no change may be made from a ring that another has replaced.
+// TestWritersLoseNothing lets many writers change the ring at once, each its
+// own members. No change may start from a ring that another one has replaced.
 func TestWritersLoseNothing(t *testing.T) {
 	ring := consistenthash.New(128, nil)
 	start := make(chan struct{})

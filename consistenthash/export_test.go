@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Points returns the positions of all points in ascending order, each with the
-// member it belongs to: the bare ring, for searching it in another way.
+// Points returns the positions of all points in ascending order, each with its
+// member, so that a test can search the ring in another way.
 func Points(m *Map) (positions []uint32, members []string) {
 	r := m.ring.Load()
 	for _, p := range r.points {

@@ -9,7 +9,7 @@ import (
 )
 
 // FuzzOrderDoesNotShow builds the same membership at once, one by one in
-// another order, and by way of members that come and go.
+// another order, and with members that join and leave.
 func FuzzOrderDoesNotShow(f *testing.F) {
 	f.Add("http://10.0.0.1:8000\nhttp://10.0.0.2:8000\nhttp://10.0.0.3:8000", uint64(1), "user:1")
 	f.Add("1\n11\n111\n2", uint64(2), "")

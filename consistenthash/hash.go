@@ -7,13 +7,12 @@ import (
 	"unsafe"
 )
 
-// Hash maps bytes to a position on the circle. It must be a pure function, be
-// safe for concurrent use, and neither change nor keep the bytes it is given.
+// Hash maps bytes to a position on the circle. It must be a pure function and
+// safe for concurrent use, and must neither change nor keep the bytes.
 type Hash func(data []byte) uint32
 
-// PlainCRC32 is CRC32 (IEEE) and nothing else: the hash that golang/groupcache
-// uses by default. A Map made with it puts keys where groupcache does, and
-// shares its uneven placement.
+// PlainCRC32 is CRC32 (IEEE) alone, the default hash of golang/groupcache. A
+// Map with it puts keys where groupcache does, as unevenly as groupcache.
 func PlainCRC32(data []byte) uint32 { return crc32.ChecksumIEEE(data) }
 
 // mixedCRC32 is CRC32 (IEEE) made fit for a ring by avalanche.
@@ -33,8 +32,8 @@ func avalanche(x uint32) uint32 {
 	return x
 }
 
-// label appends to buf what is hashed for the point with the given index of a
-// member, and returns it.
+// label appends to buf the bytes that are hashed for one point of a member, and
+// returns it.
 type label func(buf []byte, member string, index int) []byte
 
 // groupcacheLabel is the index in decimal, then the name. It is ambiguous: all
@@ -43,17 +42,17 @@ func groupcacheLabel(buf []byte, member string, index int) []byte {
 	return append(strconv.AppendInt(buf, int64(index), 10), member...)
 }
 
-// mixedLabel is the name, then four bytes for the index: unambiguous for any
-// name, since the last part has a fixed length. The four bytes are the index
-// scrambled, not the index. CRC32 is affine, so the points of two names of
-// equal length are, before the finaliser, one set shifted by exclusive or;
-// plain indices make that set a linear one, which one shift in 2^23 maps onto
-// itself, and the two members have all their 512 points in common.
+// mixedLabel is the name, then four bytes for the index. It is unambiguous for
+// any name, since the last part has a fixed length. The four bytes are the
+// scrambled index, because CRC32 is affine: before the finaliser, the points of
+// two names of equal length are one set, shifted by exclusive or. Plain indices
+// would make that set a linear one. One shift in 2^23 would map it onto itself,
+// and the two members would share all their 512 points.
 func mixedLabel(buf []byte, member string, index int) []byte {
 	return binary.BigEndian.AppendUint32(append(buf, member...), scramble(uint32(index)))
 }
 
-// scramble is lowbias32 of the hash prospector, a bijection too. It differs
+// scramble is lowbias32 of the hash prospector, also a bijection. It differs
 // from avalanche so that the same steps are not taken twice.
 func scramble(x uint32) uint32 {
 	x ^= x >> 16
@@ -65,8 +64,8 @@ func scramble(x uint32) uint32 {
 }
 
 // stringBytes is the string's bytes without a copy. A conversion would
-// allocate, since what a func value does with its argument is not known to the
-// compiler; Hash promises to leave it alone.
+// allocate, because the compiler does not know what a func value does with its
+// argument. Hash promises not to change or keep it.
 func stringBytes(s string) []byte {
 	return unsafe.Slice(unsafe.StringData(s), len(s))
 }

@@ -6,19 +6,19 @@ import (
 	"sync/atomic"
 )
 
-// DefaultReplicas is the number of virtual nodes of a member of weight 1 where
-// New is given none: with 10 members the fullest holds about 6 % more than the
+// DefaultReplicas is the default number of virtual nodes for each unit of
+// weight. With 10 members the fullest one then holds about 6 % more than the
 // mean.
 const DefaultReplicas = 512
 
-// Map is a ring of members. It is safe for concurrent use; a read sees the
-// ring as it was between two changes, never half of one.
+// Map is a ring of members. It is safe for concurrent use. A read sees the ring
+// between two changes, never half of a change.
 type Map struct {
 	replicas int
 	hash     Hash
 	label    label
 
-	// mu serialises changes of the ring: each is made from the last.
+	// mu serialises changes: each one starts from the last.
 	mu   sync.Mutex
 	ring atomic.Pointer[ring]
 }
@@ -27,8 +27,8 @@ type Map struct {
 // weight; less than 1 means DefaultReplicas.
 //
 // A nil hash means CRC32 (IEEE) with an avalanche finaliser and unambiguous
-// labels. With any other, points are labelled as golang/groupcache labels
-// them, the index in decimal before the name.
+// labels. With any other hash, points have the labels of golang/groupcache: the
+// index in decimal before the name.
 func New(replicas int, hash Hash) *Map {
 	m := &Map{replicas: replicas, hash: hash, label: groupcacheLabel}
 	if replicas < 1 {
@@ -41,8 +41,8 @@ func New(replicas int, hash Hash) *Map {
 	return m
 }
 
-// Add puts members on the ring with weight 1. One that is there already gets
-// this weight. The empty name stands for "no member" and is ignored.
+// Add puts members on the ring with weight 1. A member of the ring gets this
+// weight. The empty name means "no member" and is ignored.
 func (m *Map) Add(members ...string) {
 	joining := make(map[string][]uint32, len(members))
 	for _, member := range members {
@@ -54,8 +54,8 @@ func (m *Map) Add(members ...string) {
 }
 
 // AddWeighted puts a member on the ring with weight times the points of a
-// member of weight 1, or gives it this weight if it is there already. A weight
-// below 1 takes the member off the ring. The empty name is ignored.
+// member of weight 1. A member of the ring gets this weight. A weight below 1
+// takes the member off the ring. The empty name is ignored.
 func (m *Map) AddWeighted(member string, weight int) {
 	switch {
 	case member == "":
@@ -66,7 +66,7 @@ func (m *Map) AddWeighted(member string, weight int) {
 	}
 }
 
-// Remove takes members off the ring. Names that are not on it are ignored.
+// Remove takes members off the ring. Unknown names are ignored.
 func (m *Map) Remove(members ...string) { m.change(nil, members) }
 
 // Get returns the member that owns the key, or "" if the ring is empty.
@@ -74,9 +74,10 @@ func (m *Map) Get(key string) string {
 	return m.ring.Load().owner(m.Hash(key))
 }
 
-// Owners returns the first n distinct members met from the key's position on:
-// its owner, then the member that owns it when the owner has left, and so on.
-// There are fewer if the ring has fewer, and nil if it is empty or n is below 1.
+// Owners returns the first n distinct members from the key's position on: its
+// owner, then the member that owns it when the owner has left, and so on. The
+// result is shorter if the ring has fewer members, and nil if the ring is empty
+// or n is below 1.
 func (m *Map) Owners(key string, n int) []string {
 	return m.ring.Load().owners(m.Hash(key), n)
 }
@@ -84,19 +85,20 @@ func (m *Map) Owners(key string, n int) []string {
 // Hash returns the key's position on the circle.
 func (m *Map) Hash(key string) uint32 { return m.hash(stringBytes(key)) }
 
-// Shares returns for each member the fraction of the circle that it owns. They
-// are exact, multiples of 2^-32, and add up to 1 unless the ring is empty.
+// Shares returns for each member the fraction of the circle that it owns. The
+// fractions are exact, multiples of 2^-32, and add up to 1 unless the ring is
+// empty.
 func (m *Map) Shares() map[string]float64 { return m.ring.Load().shares() }
 
-// Members returns the names on the ring in byte order; the slice is the
-// caller's.
+// Members returns the names on the ring in byte order. The caller owns the
+// slice.
 func (m *Map) Members() []string { return slices.Clone(m.ring.Load().members) }
 
 // Len returns the number of members.
 func (m *Map) Len() int { return len(m.ring.Load().members) }
 
-// positions returns where a member of this weight has its points. It is called
-// outside mu, since the hash is the caller's code.
+// positions returns the points of a member of this weight. It is called outside
+// mu, since the hash is the caller's code.
 func (m *Map) positions(member string, weight int) []uint32 {
 	positions := make([]uint32, m.replicas*weight)
 	var buf []byte
@@ -107,8 +109,8 @@ func (m *Map) positions(member string, weight int) []uint32 {
 	return positions
 }
 
-// change replaces the ring by one with the members that join, in place of
-// themselves where they were on it, and without those that leave.
+// change replaces the ring by one without the members that leave and with the
+// members that join; a joining member that is on the ring replaces itself.
 func (m *Map) change(joining map[string][]uint32, leaving []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"kring/consistenthash"
 )
 
-// number is a hash whose values are easy to reason about: the text read as a
-// decimal number. The points of member "6" are 6, 16, 26, …
+// number is a hash with plain values: the text read as a decimal number. The
+// points of member "6" are 6, 16, 26, …
 func number(data []byte) uint32 {
 	n, err := strconv.ParseUint(string(data), 10, 32)
 	if err != nil {
@@ -20,7 +20,7 @@ func number(data []byte) uint32 {
 	return uint32(n)
 }
 
-// named returns count names made by the format from start on.
+// named returns count names in this format, from start on.
 func named(format string, start, count int) []string {
 	names := make([]string, count)
 	for i := range names {
@@ -50,9 +50,9 @@ func expectOwners(t *testing.T, ring *consistenthash.Map, want map[string]string
 	}
 }
 
-// TestConsistency asks what groupcache's test of that name asks: the order of
-// members does not show, and a key spelt like a member stays where it was when
-// others join.
+// TestConsistency checks what groupcache's test of that name checks: the order
+// of members does not matter, and a key that is spelt like a member stays in
+// place when others join.
 func TestConsistency(t *testing.T) {
 	for _, hash := range []struct {
 		name string
@@ -74,8 +74,8 @@ func TestConsistency(t *testing.T) {
 }
 
 // TestGroupcacheConsistencyAsWritten is groupcache's TestConsistency step by
-// step. At its end it compares two different rings, which agree on these keys
-// by the luck of its hash, and so must agree here with the same hash.
+// step. At its end it compares two different rings. They agree on these keys by
+// the luck of groupcache's hash, and so must agree here with the same hash.
 func TestGroupcacheConsistencyAsWritten(t *testing.T) {
 	one := consistenthash.New(1, consistenthash.PlainCRC32)
 	one.Add("Bill", "Bob", "Bonny")
@@ -188,9 +188,9 @@ func TestAmbiguousLabels(t *testing.T) {
 	}
 }
 
-// TestNoPairSharesItsPoints: were the index put into the label as it is, in
-// four bytes, each of these pairs would have all 512 points in common, and the
-// greater name would own nothing.
+// TestNoPairSharesItsPoints: with a plain index of four bytes in the label,
+// each of these pairs would have all 512 points in common, and the greater name
+// would own nothing.
 func TestNoPairSharesItsPoints(t *testing.T) {
 	for _, pair := range [][2]string{
 		{"kring-7f9c4d5b68-29bc7", "kring-7f9c4d5b68-n9ls8"},

@@ -12,12 +12,12 @@ import (
 	"kring/consistenthash"
 )
 
-// The oracle differs from this ring in one point: a position shared by points
-// of several members belongs there to the one added last, here to the smaller
-// name. So the two agree on every key, shared positions included, if
-// groupcache is given the names in descending order. In any other order its
-// owner is one of those that share the key's position, and this ring's is the
-// smallest of them; where nobody shares it, that is the same member.
+// The oracle differs from this ring in one point. A position that points of
+// several members share belongs there to the member added last, and here to the
+// smaller name. So both agree on every key, shared positions included, if
+// groupcache gets the names in descending order. In any other order
+// groupcache's owner is one of the members that share the key's position, and
+// this ring's owner is the smallest of them.
 
 func fnv32a(data []byte) uint32 {
 	h := fnv.New32a()
@@ -39,8 +39,8 @@ func FuzzGroupcacheIsTheOracle(f *testing.F) {
 	})
 }
 
-// distinctLines leaves out the empty name, which groupcache takes for a member
-// and this ring does not, and what goes beyond 40 members.
+// distinctLines drops the empty name, which is a member in groupcache but not
+// in this ring, and everything beyond 40 members.
 func distinctLines(text string) []string {
 	var lines []string
 	for line := range strings.SplitSeq(text, "\n") {
@@ -90,8 +90,8 @@ func compareWithGroupcache(t *testing.T, replicas int, hash consistenthash.Hash,
 	}
 }
 
-// claimants returns the members that have a point at a position, labelled as
-// groupcache labels them, and the positions in ascending order.
+// claimants returns the members that have a point at each position, with
+// groupcache's labels, and the positions in ascending order.
 func claimants(replicas int, hash consistenthash.Hash, members []string) (map[uint32][]string, []uint32) {
 	claims := map[uint32][]string{}
 	var positions []uint32

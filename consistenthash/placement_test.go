@@ -8,16 +8,18 @@ import (
 )
 
 // TestPlacementIsPinned: two builds that place keys differently cannot be in
-// one cluster, so a change of any of these values needs a change of what nodes
-// compare when they meet, and an entry in the changelog.
+// one cluster. A change of any of these values needs a change of the ring
+// parameters that nodes compare in the handshake, and an entry in the
+// changelog.
 func TestPlacementIsPinned(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		hash   consistenthash.Hash
 		user42 uint32
-		// owners are those of user:0 … user:9, by the last digit of their names.
+		// owners are the owners of user:0 … user:9, by the last digit of their
+		// names.
 		owners string
-		// all sums up the owners of 10,000 keys with 10 members.
+		// all is a digest of the owners of 10,000 keys with 10 members.
 		all uint32
 	}{
 		{name: "default", hash: nil, user42: 0x518bc158, owners: "2313313133", all: 0x823ebed6},

@@ -12,7 +12,7 @@ import (
 )
 
 // coarse is a hash with 64 values, spread over the circle, so that points of
-// different members coincide all the time and buckets overflow.
+// different members often coincide and buckets overflow.
 func coarse(data []byte) uint32 {
 	h := consistenthash.PlainCRC32(data)
 	return (h ^ h>>16) & 63 << 26
@@ -30,7 +30,7 @@ func hashNamed(name string) consistenthash.Hash {
 	return map[string]consistenthash.Hash{"plain": consistenthash.PlainCRC32, "coarse": coarse}[name]
 }
 
-// ringOf puts the members on a new ring, in the order given.
+// ringOf puts the members on a new ring, in this order.
 func ringOf(replicas int, hash consistenthash.Hash, order []string, weights map[string]int) *consistenthash.Map {
 	ring := consistenthash.New(replicas, hash)
 	for _, member := range order {
@@ -41,8 +41,8 @@ func ringOf(replicas int, hash consistenthash.Hash, order []string, weights map[
 
 func sorted(weights map[string]int) []string { return slices.Sorted(maps.Keys(weights)) }
 
-// TestRingIsItsDefinition changes a ring at random and after each change
-// compares it with the definition and with a ring made at once.
+// TestRingIsItsDefinition changes a ring at random. After each change it
+// compares the ring with the definition and with a ring made at once.
 func TestRingIsItsDefinition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		replicas := rapid.IntRange(1, 12).Draw(t, "replicas")
@@ -119,8 +119,8 @@ func TestOwnersStartWithTheOwnerAndGrow(t *testing.T) {
 	})
 }
 
-// TestLeaveMovesOnlyKeysOfTheOneThatLeaves, each to the next owner, and the
-// same read backwards for a join.
+// TestLeaveMovesOnlyKeysOfTheOneThatLeaves, each to the next owner. Read
+// backwards it is the same for a join.
 func TestLeaveMovesOnlyKeysOfTheOneThatLeaves(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		weights := members.Draw(t, "members")
@@ -166,8 +166,8 @@ func TestMoreWeightMovesKeysOnlyToTheOneThatGrows(t *testing.T) {
 	})
 }
 
-// TestSharesAreWhatKeysSee asks for the owner of each of 64 equal arcs, at the
-// ends of which all points lie, and so knows the shares without any hash.
+// TestSharesAreWhatKeysSee looks up the owner of each of 64 equal arcs, at
+// whose ends all points are, and so knows the shares without a hash.
 func TestSharesAreWhatKeysSee(t *testing.T) {
 	const arcs = 64
 	rapid.Check(t, func(t *rapid.T) {

@@ -7,16 +7,16 @@ import (
 	"kring/consistenthash"
 )
 
-// reference is a ring as its definition reads: no table, no snapshot, every
-// point looked at for every key. It labels points as groupcache does.
+// reference is a ring by its definition: without table or snapshot, it looks at
+// every point for every key. Its labels are groupcache's.
 type reference struct {
 	replicas int
 	hash     consistenthash.Hash
 	weights  map[string]int
 }
 
-// walk returns the distinct members in the order in which their points are met
-// from the position on, the smaller name first where points coincide.
+// walk returns the distinct members in the order of their points from the
+// position on. Where points coincide the smaller name is first.
 func (r reference) walk(position uint32) []string {
 	type met struct {
 		distance uint32

@@ -6,23 +6,24 @@ import (
 	"sort"
 )
 
-// ring is one state of a Map. It is never changed once made.
+// ring is one immutable state of a Map.
 type ring struct {
 	// members are the names in byte order; a member's number is its index.
 	members []string
-	// points are in ascending order, and all are kept where several coincide,
-	// so that a point appears when the one that hid it is removed.
+	// points are in ascending order. Coinciding points are all kept, so that a
+	// point appears when the one that hid it is removed.
 	points []point
-	// table[b] is the index of the first point whose position has b or more
-	// in its highest bits, those left by shift; a last entry closes the last
-	// bucket. There is at least a bucket for each point, so a look-up inspects
-	// about one point where a binary search inspects log2 of their number.
+	// table[b] is the index of the first point whose position has b or more in
+	// its highest bits, those left by shift. A last entry closes the last
+	// bucket. There are at least as many buckets as points, so a look-up
+	// inspects about one point, where a binary search inspects log2 of their
+	// number.
 	table []uint32
 	shift uint8
 }
 
-// point is a position on the circle in the high and a member's number in the
-// low 32 bits. Their order is that of positions, then of names.
+// point is a position on the circle in the high 32 bits and a member's number
+// in the low 32 bits. So points are ordered by position, then by name.
 type point uint64
 
 func newPoint(position uint32, member int) point {
@@ -33,10 +34,10 @@ func (p point) position() uint32 { return uint32(p >> 32) }
 func (p point) member() int      { return int(uint32(p)) }
 
 // maxScan is the size up to which a bucket is searched from its start. Fuller
-// buckets, which an even hash does not have, are halved.
+// buckets, which an even hash does not have, are halved first.
 const maxScan = 8
 
-// newRing takes names and points in ascending order and keeps both.
+// newRing keeps both slices; both must be in ascending order.
 func newRing(members []string, points []point) *ring {
 	r := &ring{members: members, points: points, shift: 31}
 	if len(points) > 2 {
@@ -56,8 +57,8 @@ func newRing(members []string, points []point) *ring {
 	return r
 }
 
-// with returns the ring with the members that join, given with the positions
-// of their points, and without those that leave.
+// with returns the ring without the members that leave and with those that
+// join, at the positions of their points.
 func (r *ring) with(joining map[string][]uint32, leaving []string) *ring {
 	stays := func(member string) bool {
 		_, again := joining[member]
@@ -74,7 +75,7 @@ func (r *ring) with(joining map[string][]uint32, leaving []string) *ring {
 	}
 	slices.Sort(members)
 
-	// Numbers follow names, so renumbering leaves the order as it is.
+	// Numbers follow names, so renumbering keeps the order.
 	const gone = -1
 	renumbered := make([]int, len(r.members))
 	for old, member := range r.members {
@@ -113,8 +114,8 @@ func merge(a, b []point) []point {
 	return append(append(merged, a...), b...)
 }
 
-// search returns the index of the first point at or after the position, going
-// round to the first of all; the ring has points.
+// search returns the index of the first point at or after the position. After
+// the last point it is the first one. The ring must have points.
 func (r *ring) search(position uint32) int {
 	bucket := position >> (r.shift & 31)
 	first, end := int(r.table[bucket]), int(r.table[bucket+1])
@@ -143,14 +144,14 @@ func (r *ring) owners(position uint32, n int) []string {
 	if n < 1 {
 		return nil
 	}
-	// A bit for each member; on the stack for clusters of any usual size.
+	// A bit for each member. It is on the stack for usual cluster sizes.
 	var few [4]uint64
 	met := few[:]
 	if words := (len(r.members) + 63) / 64; words > len(few) {
 		met = make([]uint64, words)
 	}
 	owners := make([]string, 0, n)
-	// Every member has a point, so n of them are met before the walk is round.
+	// Every member has a point, so the walk finds n members within one round.
 	for i := r.search(position); len(owners) < n; i++ {
 		if i == len(r.points) {
 			i = 0
@@ -165,7 +166,7 @@ func (r *ring) owners(position uint32, n int) []string {
 }
 
 // shares adds up the arcs that end at each member's points. A point that
-// coincides with the one before it ends an arc of length 0.
+// coincides with the one before it has an arc of length 0.
 func (r *ring) shares() map[string]float64 {
 	const circle = 1 << 32
 	shares := make(map[string]float64, len(r.members))

@@ -8,14 +8,14 @@ import (
 	"kring/cache"
 )
 
-// TestCacheStatus has each way to an answer, as API.md writes it.
+// TestCacheStatus has each way to an answer, in the words of RFC 9211.
 func TestCacheStatus(t *testing.T) {
 	now := time.Now()
-	value := &cache.Entry{Born: now, TTL: 37500 * time.Millisecond}
+	value := &cache.Entry{Born: now, Expires: now.Add(37500 * time.Millisecond)}
 	forever := &cache.Entry{Born: now}
-	negative := &cache.Entry{Born: now, TTL: time.Minute, Negative: true}
-	old := &cache.Entry{Born: now.Add(-2 * time.Minute), TTL: time.Minute}
-	long := &cache.Entry{Born: now, TTL: 48 * time.Hour}
+	negative := &cache.Entry{Born: now, Expires: now.Add(time.Minute), Negative: true}
+	old := &cache.Entry{Born: now.Add(-2 * time.Minute), Expires: now.Add(-time.Minute)}
+	long := &cache.Entry{Born: now, Expires: now.Add(48 * time.Hour)}
 	for _, c := range []struct {
 		ans  cache.Answer
 		want string
@@ -24,7 +24,6 @@ func TestCacheStatus(t *testing.T) {
 		{cache.Answer{Kind: cache.KindHit, Entry: long}, "kring-1; hit; ttl=172800"},
 		{cache.Answer{Kind: cache.KindHit, Entry: forever}, "kring-1; hit"},
 		{cache.Answer{Kind: cache.KindHit, Entry: negative}, "kring-1; hit; detail=negative"},
-		{cache.Answer{Kind: cache.KindHotHit, Entry: value}, "kring-1; hit; ttl=37; detail=hot"},
 		{cache.Answer{Kind: cache.KindStale, Entry: old}, "kring-1; hit; detail=stale"},
 		{cache.Answer{Kind: cache.KindStale, Entry: old, StaleError: true}, "kring-1; hit; detail=stale"},
 		{cache.Answer{Kind: cache.KindLoad, Entry: value, Status: 200, Stored: true}, "kring-1; fwd=miss; fwd-status=200; stored"},

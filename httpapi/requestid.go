@@ -2,8 +2,6 @@ package httpapi
 
 import (
 	"crypto/rand"
-	"fmt"
-	"runtime/debug"
 	"strconv"
 	"sync/atomic"
 
@@ -33,7 +31,7 @@ func (s *requestIDs) next() string {
 // a new one. The answer's header keeps it.
 func (a *API) requestID(c *gin.Context) string {
 	h := c.Writer.Header()
-	//lint:ignore SA1008 set under the very spelling that API.md gives it, past canonicalisation
+	//lint:ignore SA1008 the name is spelt X-Request-ID, which canonicalisation would change
 	if v := h[requestIDOut]; len(v) > 0 {
 		return v[0]
 	}
@@ -53,14 +51,3 @@ func saneID(id string) bool {
 	}
 	return id != "" && len(id) <= 128
 }
-
-// panicError is what a handler's panic becomes: an error that has no code, so
-// that it is answered as an internal one.
-type panicError struct {
-	value any
-	stack []byte
-}
-
-func (e *panicError) Error() string { return fmt.Sprintf("panic: %v\n%s", e.value, e.stack) }
-
-func stack() []byte { return debug.Stack() }

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// lifetime is what the avalanche's values get: long enough for all to be
-// loaded and asked for again before the first expires a second time.
+// lifetime is the TTL of the avalanche's values. It is long enough to load all
+// of them and read them again before the first expires a second time.
 const lifetime = 10 * time.Second
 
-// avalanche: many keys are loaded together, with one TTL, and expire while all
-// of them are asked for again and again.
+// avalanche: many keys are loaded together with one TTL, and expire while all
+// of them are read again and again.
 func avalanche(ctx context.Context, s *stage) error {
 	keys := int64(10_000)
 	if s.cfg.Count > 0 {
@@ -21,7 +21,7 @@ func avalanche(ctx context.Context, s *stage) error {
 		return err
 	}
 	all := newInTurn(s.prefix, keys)
-	// With no more at once than a pool's max_loads lets through.
+	// The loads at once stay below a pool's max_loads.
 	r, err := s.load(ctx, "fill", load{keys: all, concurrency: min(32, max(1, s.cfg.Concurrency)), count: keys})
 	if err != nil {
 		return err
@@ -32,7 +32,7 @@ func avalanche(ctx context.Context, s *stage) error {
 	if err != nil {
 		return err
 	}
-	// What is refreshed does not expire a second time.
+	// Refreshed values do not expire a second time.
 	if err := s.behave(ctx, nil); err != nil {
 		return err
 	}
@@ -43,8 +43,9 @@ func avalanche(ctx context.Context, s *stage) error {
 	s.noErrors("again", r)
 	waited := r.waited()
 	standIns += r.standIns
-	// All have expired by now. Those are left that nobody could ask for since,
-	// and those whose refresh was more than max_loads: who asks next tries again.
+	// All values have expired by now. Some keys are still not refreshed: no
+	// client has read them since, or max_loads stopped the refresh. The next
+	// read tries again.
 	again.duration, again.count = 0, keys
 	var busy busy
 	for round := 0; round < maxRounds && busy.loads < keys; round++ {
@@ -60,8 +61,8 @@ func avalanche(ctx context.Context, s *stage) error {
 		}
 		busy = since(after, before.Now)
 	}
-	// Who is not heard for a moment is stood in for. That load is marked, and
-	// the owner, when it is heard again, may need one of its own.
+	// A stand-in loads for an owner that is silent for a moment. Such a load is
+	// marked, and the owner may make one of its own afterwards.
 	most := min(standIns, keys/100)
 	s.check(waited <= most, "reads that waited", fmt.Sprintf("at most %d, for stand-ins made %d loads", most, standIns), "%d", waited)
 	s.check(busy.loads >= keys && busy.loads <= keys+waited+standIns, "refreshes", fmt.Sprintf("one for each of the %d keys", keys), "%d", busy.loads)
@@ -72,20 +73,21 @@ func avalanche(ctx context.Context, s *stage) error {
 	return nil
 }
 
-// maxRounds is how often each key is asked for once more, at most.
+// maxRounds bounds how often each key is read once more.
 const maxRounds = 10
 
-// spread is over how many tenths of a second the default jitter, a tenth of
-// the lifetime, spreads what was loaded in one moment. The mean is that of this
-// time: what there really was depends on how evenly a machine lets clients ask.
+// spread is the number of tenths of a second over which the default jitter, a
+// tenth of the lifetime, spreads values that were loaded in one moment. The
+// expected mean is over these. The real spread depends on how evenly the
+// machine lets clients send.
 const spread = int64(lifetime / 10 / (100 * time.Millisecond))
 
-// minWindows is in how many of them there must be loads at least.
+// minWindows is the least number of windows that must have loads.
 const minWindows = spread / 2
 
-// busy is what the origin saw in the windows in which it saw anything. All are
-// asked for all the time, so a window without a load is one in which a busy
-// machine let nobody run: what comes after it is what both would have had.
+// busy is what the origin saw in the windows with loads. All keys are read all
+// the time, so a window without a load means that a busy machine let nothing
+// run: the next window then has the loads of both.
 type busy struct {
 	loads, windows int64
 	peak           float64

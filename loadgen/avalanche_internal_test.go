@@ -34,7 +34,7 @@ func TestSince(t *testing.T) {
 	}
 }
 
-// No promise was made of what a node loads for another that it does not hear.
+// A load of a stand-in is marked and does not count as waited for.
 func TestLoadsOfStandInsAreNotWaitedFor(t *testing.T) {
 	r := &run{cfg: &Config{}, recorder: newRecorder(2)}
 	for i, status := range []string{

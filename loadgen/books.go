@@ -11,30 +11,30 @@ import (
 	"kring/client"
 )
 
-// Books say whether the nodes' counters agree with one another and with the
-// origin's.
+// Books says whether the counters of the nodes agree with one another and with
+// those of the origin.
 type Books struct {
-	// State is "balanced", "not balanced", or "not checked" where nothing was
-	// found wrong, but some books could not be looked at.
+	// State is "balanced", "not balanced", or "not checked" if nothing is
+	// wrong, but some books could not be read.
 	State string `json:"state"`
-	// Balanced: nothing that could be checked was wrong.
+	// Balanced says that nothing that could be checked was wrong.
 	Balanced bool `json:"balanced"`
-	// Wrong says what does not add up, NotChecked what could not be looked at.
+	// Wrong says what does not add up, NotChecked what could not be checked.
 	Wrong      []string `json:"wrong"`
 	NotChecked []string `json:"not_checked"`
 	// Silent are the members and entry nodes that did not answer at the end.
 	Silent []string `json:"silent"`
 }
 
-// noOrigin is what is not checked because nobody wants it.
+// noOrigin is the reason not to check the origin without --origin.
 const noOrigin = "the origin: no --origin is given"
 
-// skipped is what should have been checked, and could not be.
+// skipped is NotChecked without the checks that the caller did not want.
 func (b *Books) skipped() []string {
 	return slices.DeleteFunc(slices.Clone(b.NotChecked), func(s string) bool { return s == noOrigin })
 }
 
-// judge fills in the state.
+// judge sets the state.
 func (b *Books) judge() {
 	switch {
 	case len(b.Wrong) > 0:
@@ -46,7 +46,7 @@ func (b *Books) judge() {
 	}
 }
 
-// rows are the books in a result.
+// rows are the lines of the books in a result.
 func (b *Books) rows() (rows []string) {
 	for _, s := range b.Wrong {
 		rows = append(rows, "NOT BALANCED: "+s)
@@ -64,7 +64,7 @@ func (b *Books) rows() (rows []string) {
 }
 
 const (
-	// settleTime is how long the books may take to balance: what is in flight
+	// settleTime is how long the books may take to balance: a request in flight
 	// is counted only at its end.
 	settleTime = 5 * time.Second
 	settleStep = 50 * time.Millisecond
@@ -74,16 +74,16 @@ const (
 type auditor struct {
 	client *client.Client
 	nodes  []string   // the configured URLs, for a cluster that does not list its members
-	origin demoOrigin // without a URL if its loads are not counted
+	origin demoOrigin // has no URL if its loads are not counted
 }
 
-// ledgerPage is everybody's books at about one time.
+// ledgerPage is the books of all nodes and the origin at about one time.
 type ledgerPage struct {
 	nodes   map[string]nodeBooks // by member id, or by URL
 	missing []string             // members whose books could not be read
 	silent  []string             // members that did not answer, or are down
-	busy    bool                 // the books did not come to rest
-	guessed bool                 // nobody said who the members are: the entry nodes are taken for them
+	busy    bool                 // the books kept changing
+	guessed bool                 // no node listed the members: the entry nodes count as the members
 	origin  originStats
 }
 
@@ -92,7 +92,7 @@ type nodeBooks struct {
 	client.Books
 }
 
-// before reads the books at the beginning, when they have come to rest.
+// before reads the books at the start, after they have stopped changing.
 func (a *auditor) before(ctx context.Context) (*ledgerPage, error) {
 	page, err := a.read(ctx)
 	if err != nil {
@@ -117,7 +117,7 @@ func (a *auditor) before(ctx context.Context) (*ledgerPage, error) {
 	return page, ctx.Err()
 }
 
-// after reads the books at the end and compares them with the beginning's.
+// after reads the books at the end and compares them with those at the start.
 func (a *auditor) after(ctx context.Context, before *ledgerPage) (books Books, originLoads int64, err error) {
 	poll(ctx, func() bool {
 		var page *ledgerPage
@@ -133,8 +133,8 @@ func (a *auditor) after(ctx context.Context, before *ledgerPage) (books Books, o
 	return books, originLoads, err
 }
 
-// silentEntries are the entry nodes that do not answer and that no member's URL
-// names: those were asked with the others.
+// silentEntries are the entry nodes that do not answer and are no member's URL.
+// The others were asked with the members.
 func (a *auditor) silentEntries(ctx context.Context) (silent []string) {
 	members, err := a.client.Members(ctx)
 	if err != nil {
@@ -153,9 +153,9 @@ func (a *auditor) silentEntries(ctx context.Context) (silent []string) {
 	return silent
 }
 
-// poll calls done every settleStep until it says so, settleTime is over, or
-// ctx ends. It waits before the first call too: what the caller looked at last
-// must have had time to change.
+// poll calls done every settleStep until it returns true, settleTime is over,
+// or ctx ends. It also waits before the first call, to give the caller's last
+// reading time to change.
 func poll(ctx context.Context, done func() bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
@@ -179,7 +179,8 @@ func (a *auditor) read(ctx context.Context) (*ledgerPage, error) {
 	var refused *client.Error
 	switch {
 	case errors.As(err, &refused):
-		// No such route, or not with this token: the entry nodes are all we know.
+		// The route does not exist or the token does not allow it: only the
+		// entry nodes are known.
 		page.guessed = true
 		for _, u := range a.nodes {
 			members = append(members, client.Member{ID: u, URL: u})
@@ -218,8 +219,8 @@ func (p *ledgerPage) equal(o *ledgerPage) bool {
 	return true
 }
 
-// compare checks each node's identities, and over what happened since p the
-// cluster's.
+// compare checks each node's identities. It checks the cluster's identities
+// over what has happened since p.
 func (p *ledgerPage) compare(now *ledgerPage, withOrigin bool) (books Books, originLoads int64) {
 	books = Books{Wrong: []string{}, NotChecked: []string{}, Silent: slices.Concat([]string{}, now.silent)}
 	var peer, served, abandoned, loads int64
@@ -255,7 +256,7 @@ func (p *ledgerPage) compare(now *ledgerPage, withOrigin bool) (books Books, ori
 		books.skip("the cluster: somebody else uses it")
 	}
 	if now.guessed && peer != served+abandoned {
-		// Who served the rest has its own books, and loads.
+		// An unknown node that served the rest has its own books and loads.
 		books.skip("the cluster: it does not say who its members are, and --nodes are not all")
 	}
 	originLoads = now.origin.Loads - p.origin.Loads
@@ -278,8 +279,8 @@ func (p *ledgerPage) compare(now *ledgerPage, withOrigin bool) (books Books, ori
 	return books, originLoads
 }
 
-// restarted also looks at the counters: the node that was asked for the members
-// may not have heard of a new incarnation yet.
+// restarted also compares counters: the node that listed the members may not
+// have heard of a new incarnation yet.
 func restarted(old, now nodeBooks) bool {
 	return old.incarnation != now.incarnation && old.incarnation != "0" && now.incarnation != "0" ||
 		old.Gets > now.Gets || old.Served > now.Served

@@ -13,12 +13,13 @@ import (
 	"kring/loadgen"
 )
 
-// bookNode answers every get as a hit and keeps books that can be cooked.
+// bookNode answers every get as a hit, and has books that a test can falsify.
 type bookNode struct {
 	mu    sync.Mutex // guards books
 	books map[string]int64
 	cook  func(books map[string]int64)
-	// members is what GET /v1/cluster answers; "" has no such route.
+	// members is the answer to GET /v1/cluster; "" means that the route is
+	// missing.
 	members string
 }
 
@@ -75,7 +76,7 @@ func TestBooks(t *testing.T) {
 		{name: "a member that the others do not hear", members: `{"members":[{"id":"fake","url":"SELF","state":"down"}]}`, silent: "fake"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel() // those with wrong books wait for them to settle
+			t.Parallel() // the runs with wrong books wait for them to balance
 			n := &bookNode{books: map[string]int64{"gets": 0, "hits": 0}, cook: tt.cook}
 			s := httptest.NewServer(n)
 			defer s.Close()

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// expiry is a little more than the lifetime of a second that the scenarios
-// have the origin give its answers.
+// expiry is a little more than the lifetime of one second that the scenarios
+// make the origin set.
 const expiry = 1100 * time.Millisecond
 
-// pause waits for what takes its time.
+// pause waits for d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -20,8 +20,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// breakdown: one hot key expires again and again while everybody wants it;
-// first where a stale value may be served meanwhile, then where it may not.
+// breakdown: one hot key expires again and again while all clients want it.
+// First a stale value may be served meanwhile, then not.
 func breakdown(ctx context.Context, s *stage) error {
 	for _, row := range []struct {
 		name, control string
@@ -63,8 +63,8 @@ func (s *stage) hotKey(ctx context.Context, name, control string, stale bool) er
 	if err != nil {
 		return err
 	}
-	// A lifetime is a second less the group's jitter, of which the default is a
-	// tenth; half a second is allowed for.
+	// A lifetime is a second less the group's jitter, by default a tenth. The
+	// check allows for half a second.
 	most := int64(took/(500*time.Millisecond)) + 1
 	s.within(r, k.Loads, 2, most, name+": loads", fmt.Sprintf("one for each time it expired: 2 to %d", most))
 	s.within(r, k.Peak, 1, 1, name+": loads at once", "1")

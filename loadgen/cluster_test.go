@@ -22,7 +22,7 @@ import (
 	"kring/origin/demo"
 )
 
-// startCluster runs nodes in front of the demo origin, and gives the
+// startCluster runs nodes in front of the demo origin, and returns the
 // configuration of a run against them.
 func startCluster(t *testing.T, nodes int, control demo.Control, edits ...func(int, *node.Config)) (*nodetest.Cluster, *demo.Server, loadgen.Config) {
 	t.Helper()
@@ -32,7 +32,8 @@ func startCluster(t *testing.T, nodes int, control demo.Control, edits ...func(i
 		t.Fatal(err)
 	}
 	c.Origin.Answer(origin.ServeHTTP)
-	// The origin's books have an address of their own: what asks there is no load.
+	// The origin's counters have their own address, so that reading them is no
+	// load.
 	books := httptest.NewServer(origin)
 	t.Cleanup(books.Close)
 
@@ -79,7 +80,7 @@ func checkResult(t *testing.T, r *loadgen.Result) {
 	}
 }
 
-// patience is how long something may take on a busy machine.
+// patience bounds waits on a busy machine.
 const patience = 45 * time.Second
 
 func sum(m map[string]int64) (n int64) {
@@ -91,7 +92,7 @@ func sum(m map[string]int64) (n int64) {
 
 func TestReadsOfACluster(t *testing.T) {
 	c, origin, cfg := startCluster(t, 3, demo.Control{Version: "1", Size: 50, Latency: demo.Duration(time.Millisecond)})
-	if err := errors.Join(warm(t, c, "key-0")); err != nil { // loads before the run are not the run's
+	if err := errors.Join(warm(t, c, "key-0")); err != nil { // the run must not count these loads
 		t.Fatal(err)
 	}
 	before := origin.Stats().Loads
@@ -117,7 +118,8 @@ func TestReadsOfACluster(t *testing.T) {
 	if len(r.PerOwner) != 3 || sum(r.PerOwner) != 1500 {
 		t.Errorf("per owner: %v", r.PerOwner)
 	}
-	// On a machine so busy that nodes seem silent, a load's answer can be lost.
+	// On a very busy machine nodes seem silent, and a load's answer may be
+	// lost.
 	loads, calm := r.Answers["load"]+r.Behind["load"], r.Retries == 0 && len(r.Marked) == 0
 	if loads > *r.OriginLoads || calm && loads != *r.OriginLoads {
 		t.Errorf("%d answers came by a load, the origin saw %d", loads, *r.OriginLoads)
@@ -131,8 +133,8 @@ func TestReadsOfACluster(t *testing.T) {
 	}
 }
 
-// The books are those of the whole cluster, whichever of its nodes are entered
-// through: the others are asked at the addresses that the cluster lists.
+// The books cover all nodes of the cluster, not only the entry nodes: the
+// others are asked at the addresses that the cluster lists.
 func TestBooksOfNodesThatAreNotEntered(t *testing.T) {
 	_, _, cfg := startCluster(t, 3, demo.Control{Version: "1", Size: 50})
 	cfg.Nodes, cfg.Keys, cfg.Count = cfg.Nodes[:1], "uniform:100", 300
@@ -170,7 +172,7 @@ func TestWritesAreChecked(t *testing.T) {
 	}
 }
 
-// Missing keys are answers, failing loads are errors.
+// Missing keys are answers; failing loads are errors.
 func TestFailingOrigin(t *testing.T) {
 	_, origin, cfg := startCluster(t, 2, demo.Control{Version: "1", Missing: missing(t, "[13579]$")})
 	cfg.Keys, cfg.Count = "uniform:100", 400
@@ -203,7 +205,7 @@ func missing(t *testing.T, pattern string) demo.Missing {
 	return m
 }
 
-// An origin that lies is found out, whatever it lies about.
+// Every kind of lie of an origin is found.
 func TestLyingOriginIsFoundOut(t *testing.T) {
 	for name, lie := range map[string]func(text string) string{
 		"another key":     func(s string) string { return strings.Replace(s, `"key":"key-`, `"key":"kez-`, 1) },
@@ -221,7 +223,7 @@ func TestLyingOriginIsFoundOut(t *testing.T) {
 				origin.ServeHTTP(honest, r)
 				w.Header().Set("Content-Type", "application/json")
 				body := honest.Body.String()
-				if strings.HasSuffix(r.URL.Path, "7") { // one key of ten
+				if strings.HasSuffix(r.URL.Path, "7") { // one key in ten
 					body = lie(body)
 				}
 				if _, err := w.Write([]byte(body)); err != nil {
@@ -253,8 +255,7 @@ func writeKeys(t *testing.T, keys ...string) string {
 	return name
 }
 
-// A file of keys is gone through once, in its order, and its keys arrive as
-// they are.
+// A file of keys is read once, in its order, and its keys are sent unchanged.
 func TestTraceIsReplayedOnce(t *testing.T) {
 	c, _, cfg := startCluster(t, 2, demo.Control{Version: "1"})
 	keys := []string{"a b", "a+b", "a/b", "a%2Fb", "?q#f", "😀", "//x", "a b"}
@@ -273,7 +274,7 @@ func TestTraceIsReplayedOnce(t *testing.T) {
 	}
 }
 
-// What a file says of sizes is what is put.
+// The sizes in a file of keys are those of the put values.
 func TestSizesOfATraceAreKept(t *testing.T) {
 	c, _, cfg := startCluster(t, 1, demo.Control{Version: "1"})
 	cfg.Group, cfg.Write, cfg.Keys = "kv", 1, writeKeys(t, "a\t5", "b\t3000", "c", "d\t0")
@@ -289,7 +290,7 @@ func TestSizesOfATraceAreKept(t *testing.T) {
 	}
 }
 
-// Ctrl-C while the books are read for the beginning ends in a report, too.
+// Ctrl-C while the first books are read still gives a report.
 func TestInterruptedBeforeItBegins(t *testing.T) {
 	_, _, cfg := startCluster(t, 1, demo.Control{Version: "1"})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -335,8 +336,8 @@ func TestKilledNodeIsNoError(t *testing.T) {
 		t.Fatal(o.err)
 	}
 	checkResult(t, o.r)
-	// Kill breaks the connections one after another, so the dying node may still
-	// say of what was in flight in it that it cannot reach its origin any more.
+	// Kill breaks the connections one after another. So for requests in flight
+	// the dying node may still report that it cannot reach its origin.
 	last := o.r.ErrorsByCode["origin-failed"]
 	if o.r.Errors != last || last > int64(cfg.Concurrency) || o.r.VerifyFailed > 0 || !o.r.Books.Balanced || !o.r.Interrupted {
 		t.Errorf("errors %v, samples %q, books %+v, interrupted %v", o.r.ErrorsByCode, o.r.Samples, o.r.Books, o.r.Interrupted)
@@ -352,7 +353,7 @@ func TestKilledNodeIsNoError(t *testing.T) {
 	}
 }
 
-func TestNobodyThere(t *testing.T) {
+func TestUnreachableNodes(t *testing.T) {
 	s := httptest.NewServer(http.NotFoundHandler())
 	s.Close()
 	cfg := loadgen.DefaultConfig()
@@ -362,7 +363,7 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
-// An entry node that no member's URL names is missed, too.
+// An entry node that is no member's URL is checked, too.
 func TestEntryNodeThatIsNotThere(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
@@ -374,7 +375,7 @@ func TestEntryNodeThatIsNotThere(t *testing.T) {
 	}
 }
 
-// The names that the documentation promises, with the right kinds of values.
+// The documented names, with the right kinds of values.
 func TestJSON(t *testing.T) {
 	_, _, cfg := startCluster(t, 1, demo.Control{Version: "1"})
 	cfg.Count = 50
@@ -434,7 +435,7 @@ func pageOf(t *testing.T, p page) string {
 	return b.String()
 }
 
-// checkPage checks a page with so many plots.
+// checkPage checks a page with this number of plots.
 func checkPage(t *testing.T, p page, plots int) {
 	t.Helper()
 	text := pageOf(t, p)

@@ -19,8 +19,8 @@ func pageOfBooks(edit func(p *ledgerPage)) *ledgerPage {
 	return p
 }
 
-// What happened to the nodes meanwhile keeps the cluster's sums from being
-// compared, and is told by name.
+// Restarts and other events on nodes prevent a comparison of the cluster's
+// sums, and are reported by name.
 func TestWhatKeepsBooksFromBeingCompared(t *testing.T) {
 	change := func(p *ledgerPage, id string, f func(b *nodeBooks)) {
 		b := p.nodes[id]
@@ -81,8 +81,8 @@ func TestWhatKeepsBooksFromBeingCompared(t *testing.T) {
 	}
 }
 
-// A rest that is too short for a point of its own is part of the last one, with
-// its errors; a longer one is not.
+// A rest that is too short for a point of its own extends the last one, with
+// its errors. A longer one does not.
 func TestTimelineKeepsTheRest(t *testing.T) {
 	begun := time.Now()
 	at := func(d time.Duration) time.Time { return begun.Add(d) }
@@ -115,8 +115,8 @@ func TestTimelineKeepsTheRest(t *testing.T) {
 	}
 }
 
-// What an open loop could not send is at most what was due: its count, or what
-// its rate makes in its duration.
+// An open loop's unsent requests are at most those that were due: its count, or
+// its rate times its duration.
 func TestUnsentIsOfWhatWasDue(t *testing.T) {
 	for _, tt := range []struct {
 		count, sent, want int64

@@ -14,44 +14,51 @@ import (
 	"kring/client"
 )
 
-// Config is what a run does.
+// Config is the settings of a run.
 type Config struct {
-	// Nodes are the URLs of the entry nodes, and Policy chooses among them.
+	// Nodes are the URLs of the entry nodes; at least one must be given. Policy
+	// chooses among them. Default: smooth_weighted.
 	Nodes  []string
 	Policy string
 	Token  string
 	Group  string
 	// Keys is uniform:N, zipf:S:N, or the name of a file of keys, one a line,
-	// optionally with a tab and a size in bytes; .gz is unpacked.
+	// optionally with a tab and a size in bytes. A .gz file is unpacked.
+	// Default: uniform:10000.
 	Keys string
-	// Concurrency is how many requests are under way at most.
+	// Concurrency is how many requests are in flight at most, 1 to 65536.
+	// Default: 32.
 	Concurrency int
-	// Rate is requests per second of an open loop; 0 is a closed loop.
+	// Rate is the requests per second of an open loop. Default: 0, a closed
+	// loop.
 	Rate float64
-	// Duration and Count end the run, whichever is first. With neither, a file
-	// of keys is gone through once, and anything else runs for ten seconds.
+	// Duration and Count end the run, whichever comes first. Default: 0, no
+	// end. With neither, a file of keys is read once, and anything else runs
+	// for ten seconds.
 	Duration time.Duration
 	Count    int64
-	// Write and Delete are shares of the requests, from 0 to 1.
+	// Write and Delete are shares of the requests, 0 to 1. Default: 0.
 	Write, Delete float64
-	// ValueSize is the length in bytes of the pad in what is put, where no
-	// file says another.
+	// ValueSize is the length in bytes of the pad in put values. A file of keys
+	// may give other sizes.
 	ValueSize int
-	// Timeout bounds each request, its retries included.
+	// Timeout bounds each request with its retries. Zero is refused.
 	Timeout time.Duration
-	// Origin is the URL of the demo origin, whose loads are counted before and
-	// after; empty: not counted. Nobody but this cluster may use it meanwhile.
+	// Origin is the URL of the demo origin. Its loads are counted before and
+	// after, so only this cluster may use it meanwhile. Default: empty, not
+	// counted.
 	Origin string
 	// Verify checks every body. The group's origin must be the demo origin.
+	// Default: false.
 	Verify bool
-	// pick chooses keys in place of Keys; a scenario does.
+	// pick replaces Keys in a scenario.
 	pick func(r *rand.Rand) picker
-	// Seed makes the choice of keys repeatable; 0 chooses one.
+	// Seed makes the choice of keys repeatable. Default: 0, a random seed.
 	Seed uint64
-	// Command and Version are what the report says of where it comes from.
+	// Command and Version go into the report. Default: empty.
 	Command, Version string
-	// Progress takes lines, or with Terminal a bar, while the run goes on; nil
-	// is silent.
+	// Progress receives lines, or with Terminal a bar, during the run. Default:
+	// nil, no progress.
 	Progress io.Writer
 	Terminal bool
 }
@@ -66,7 +73,7 @@ func DefaultConfig() Config {
 
 const defaultDuration = 10 * time.Second
 
-// Validate says what is wrong with the configuration; the message names the
+// Validate says what is wrong with the configuration. The message names the
 // flag and the value.
 func (c *Config) Validate() error {
 	bad := func(flag string, value any, why string) error { return fmt.Errorf("--%s: %v: %s", flag, value, why) }
@@ -112,7 +119,7 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// client makes the client that the configuration describes.
+// client makes the client of this configuration.
 func (c *Config) client() (*client.Client, error) {
 	cl, err := client.New(client.Config{
 		Nodes: c.Nodes, Policy: c.Policy, Token: c.Token, Timeout: c.Timeout,

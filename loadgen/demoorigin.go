@@ -12,13 +12,13 @@ import (
 	"strings"
 )
 
-// originStats is what the demo origin says of itself.
+// originStats is the demo origin's counters.
 type originStats struct {
 	Loads    int64 `json:"loads"`
 	InFlight int64 `json:"in_flight"`
 }
 
-// keyStats is what it says of one key.
+// keyStats is its counters of one key.
 type keyStats struct {
 	Loads int64 `json:"loads"`
 	Peak  int64 `json:"peak_in_flight"`
@@ -26,7 +26,7 @@ type keyStats struct {
 
 // windows is how many loads began in each tenth of a second that had any.
 type windows struct {
-	Now     int64    `json:"now"` // number of the present one
+	Now     int64    `json:"now"` // number of the current one
 	Windows []window `json:"windows"`
 }
 
@@ -35,8 +35,7 @@ type window struct {
 	Loads  int64 `json:"loads"`
 }
 
-// demoOrigin asks the demo origin how often it was asked, and tells it how to
-// behave.
+// demoOrigin reads the demo origin's counters and sets its behaviour.
 type demoOrigin struct {
 	url  string
 	http *http.Client
@@ -54,12 +53,12 @@ func (o demoOrigin) windows(ctx context.Context) (w windows, err error) {
 	return w, o.do(ctx, http.MethodGet, "/_/windows", nil, &w)
 }
 
-// control says how the origin behaves, in its own JSON.
+// control is the origin's behaviour, in its own JSON.
 func (o demoOrigin) control(ctx context.Context) (c json.RawMessage, err error) {
 	return c, o.do(ctx, http.MethodGet, "/_/control", nil, &c)
 }
 
-// behave changes what change names; what it was told before comes back.
+// behave sets what change names and keeps the rest.
 func (o demoOrigin) behave(ctx context.Context, change json.RawMessage) error {
 	var now json.RawMessage
 	return o.do(ctx, http.MethodPut, "/_/control", change, &now)

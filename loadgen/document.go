@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// document is the demo origin's, and what a run puts has its form: who has it
-// can see that it is whole and the right key's.
+// document has the form of the demo origin's documents; a run puts values of
+// this form, too. It proves that a value is whole and belongs to its key.
 type document struct {
 	Key     string `json:"key"`
 	Version string `json:"version"`
@@ -18,7 +18,7 @@ type document struct {
 	Pad     string `json:"pad"`
 }
 
-// newDocument is the body for a key, with a pad of so many bytes.
+// newDocument is the body for a key, with a pad of size bytes.
 func newDocument(key, version string, size int) ([]byte, error) {
 	d := document{Key: key, Version: version, Pad: strings.Repeat(letters, size/len(letters)+1)[:size]}
 	d.SHA256 = d.hash()

@@ -14,9 +14,9 @@ import (
 //go:embed report.css
 var reportStyle string
 
-// WriteHTML writes the result as a page that needs nothing else: its plots are
-// SVG inside it. It goes without html/template, whose use alone keeps the
-// linker from dropping unused methods: 7 MB of the program.
+// WriteHTML writes the result as one self-contained page; its plots are inline
+// SVG. It does not use html/template, which keeps the linker from dropping
+// unused methods: 7 MB of the program.
 func (r *Result) WriteHTML(out io.Writer) error {
 	headline := map[Outcome]string{Well: r.wellInWords(), Doubtful: "no request failed, but not all was well", Wrong: "something was wrong"}[r.Outcome]
 	var p page
@@ -28,7 +28,7 @@ func (r *Result) WriteHTML(out io.Writer) error {
 	return p.end(out)
 }
 
-// WriteHTML writes the verdict as a page: what must hold and whether it did, and
+// WriteHTML writes the verdict as a page: the checks with their results, and
 // each phase with its figures and plots.
 func (v *Verdict) WriteHTML(out io.Writer) error {
 	outcome := Wrong
@@ -58,10 +58,10 @@ func (v *Verdict) WriteHTML(out io.Writer) error {
 	return p.end(out)
 }
 
-// page is HTML that grows.
+// page is HTML under construction.
 type page struct{ bytes.Buffer }
 
-// add appends text in which the strings among the arguments are escaped.
+// add appends text. It escapes the strings among the arguments.
 func (p *page) add(format string, args ...any) {
 	for i, a := range args {
 		if s, ok := a.(string); ok {
@@ -71,7 +71,7 @@ func (p *page) add(format string, args ...any) {
 	fmt.Fprintf(p, format, args...)
 }
 
-// begin writes what is above the figures.
+// begin writes the head of the page.
 func (p *page) begin(what, headline string, outcome Outcome) {
 	p.add(`<!DOCTYPE html>
 <html lang="en">
@@ -93,7 +93,7 @@ func (p *page) end(out io.Writer) error {
 	return nil
 }
 
-// origin says when the run was, and what made it.
+// origin says when the run was, and with which command and version.
 func (p *page) origin(s *Setup) {
 	p.add("<p>%s, kring %s</p>\n", s.Begun.Format("Monday, 2 January 2006, 15:04:05 MST"), cmp.Or(s.Version, "of an unknown version"))
 	if s.Command != "" {
@@ -120,7 +120,7 @@ func (p *page) table(rows []row) {
 	p.WriteString("</table>\n")
 }
 
-// plots draws a result; one request has no distribution, and what took less than
+// plots draws a result. One request has no distribution, and a run of less than
 // a second no course of time.
 func (p *page) plots(r *Result) {
 	if r.Requests < 2 {
@@ -159,8 +159,8 @@ func (p *page) plot(pl *plot) {
 	p.WriteString("</svg>\n")
 }
 
-// percentilePlot is the latency over the share of requests that were at least
-// as slow, which leaves room for the slowest.
+// percentilePlot plots the latency over the percentiles, stretched towards the
+// slowest.
 func (r *Result) percentilePlot() *plot {
 	p := newPlot("Latency by percentile, in ms", "percentile")
 	p.logY = true
@@ -205,7 +205,7 @@ func (r *Result) latencyPlot() *plot {
 	lines := []series{{name: "p50"}, {name: "p99"}, {name: "max", bad: true}}
 	for _, t := range r.Timeline {
 		if t.requests == 0 {
-			continue // a stretch in which nothing was answered has no latency
+			continue // a stretch without answers has no latency
 		}
 		for i, ms := range []float64{t.P50, t.P99, t.Max} {
 			lines[i].points = append(lines[i].points, point{t.Seconds, math.Max(ms, 0.001)})

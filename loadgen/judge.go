@@ -9,34 +9,34 @@ import (
 	"time"
 )
 
-// Outcome is how a run is to be taken.
+// Outcome is the judgement of a run.
 type Outcome string
 
 const (
-	// Well: every request was answered, and nothing was out of the ordinary.
+	// Well: every request was answered, and nothing was unusual.
 	Well Outcome = "well"
-	// Doubtful: every request was answered, but not as it should be.
+	// Doubtful: every request was answered, but something was unusual.
 	Doubtful Outcome = "doubtful"
 	// Wrong: requests failed, answers were wrong, or the books do not balance.
 	Wrong Outcome = "wrong"
 )
 
 const (
-	// slowFactor is how many times the median an answer takes that is an outlier.
+	// slowFactor times the median makes an answer an outlier.
 	slowFactor = 20
-	// slowLeast keeps the hiccups of a busy machine from being outliers.
+	// slowLeast keeps the pauses of a busy machine from being outliers.
 	slowLeast = 100 * time.Millisecond
-	// slowSample is how many answers the percentile 99.9 needs to be one.
+	// slowSample is how many answers percentile 99.9 needs to mean anything.
 	slowSample = 1000
-	// rateReached is the share of an open loop's rate that is as good as the rate.
+	// rateReached is the share of an open loop's rate that counts as reached.
 	rateReached = 0.95
 )
 
-// ErrWrong is what Result.Err returns is made of.
+// ErrWrong is wrapped in the error of Result.Err.
 var ErrWrong = errors.New("something was wrong")
 
 // Err is nil unless requests failed, bodies were wrong, or the books do not
-// balance. It names all of them.
+// balance. It names all three.
 func (r *Result) Err() error {
 	if wrong := r.wrong(); len(wrong) > 0 {
 		return fmt.Errorf("%w: %s", ErrWrong, strings.Join(wrong, "; "))
@@ -44,7 +44,7 @@ func (r *Result) Err() error {
 	return nil
 }
 
-// judge fills in the outcome.
+// judge sets the outcome.
 func (r *Result) judge() {
 	wrong, doubts := r.wrong(), r.doubts()
 	if skipped := r.Books.skipped(); len(skipped) > 0 {
@@ -61,7 +61,7 @@ func (r *Result) judge() {
 	}
 }
 
-// verdict is the outcome in words, with everything that led to it.
+// verdict is the outcome in words, with all findings.
 func (r *Result) verdict() string {
 	switch findings := strings.Join(r.Findings, "; "); r.Outcome {
 	case Well:
@@ -80,7 +80,7 @@ func (r *Result) wellInWords() string {
 	return "all was well"
 }
 
-// wrong says what must never be.
+// wrong lists what must never happen.
 func (r *Result) wrong() []string {
 	var f findings
 	f.add(r.VerifyFailed > 0, "%d of %d verified answers failed", r.VerifyFailed, r.Verified)
@@ -92,8 +92,8 @@ func (r *Result) wrong() []string {
 	return f
 }
 
-// doubts says what a healthy cluster does not do, though no promise is broken;
-// of the books, Books.skipped does.
+// doubts lists what a healthy cluster does not do, though it breaks no promise.
+// Books.skipped does this for the books.
 func (r *Result) doubts() []string {
 	var f findings
 	f.add(len(r.Books.Silent) > 0, "did not answer: %s", strings.Join(r.Books.Silent, ", "))
@@ -114,15 +114,15 @@ func (f *findings) add(found bool, format string, args ...any) {
 	}
 }
 
-// slow tells whether some answers took far longer than the run's own median
+// slow reports whether some answers took far longer than the run's median
 // without a load to wait for.
 func (r *Result) slow() bool {
 	u := r.Unwaited
 	return u.Count >= slowSample && u.P999 >= float64(slowLeast.Milliseconds()) && u.P999 > slowFactor*u.P50
 }
 
-// tooFew tells whether an open loop fell behind its rate. What an interrupted
-// one waited for its last answers is not held against it.
+// tooFew reports whether an open loop fell behind its rate. The wait of an
+// interrupted run for its last answers does not count.
 func (r *Result) tooFew() bool {
 	if r.Setup.Rate == 0 || r.Requests == 0 {
 		return false

@@ -9,7 +9,7 @@ import (
 	"kring/client"
 )
 
-// well is a result without anything to complain of.
+// well is a result without findings.
 func well() *Result {
 	return &Result{
 		Requests: 12_000, RPS: 1200, Seconds: 10,
@@ -92,7 +92,7 @@ func TestVerdictNamesWhatWasBad(t *testing.T) {
 	}
 }
 
-// What was not checked is not balanced, and neither is what is wrong.
+// Books that were not checked are not balanced, and neither are wrong ones.
 func TestBooksHaveOneState(t *testing.T) {
 	for _, tt := range []struct {
 		books Books
@@ -111,8 +111,7 @@ func TestBooksHaveOneState(t *testing.T) {
 	}
 }
 
-// Answers that waited for a load of the origin, failures, and nothing else, are
-// left out of the latency that outliers are looked for in.
+// The outlier check ignores failed requests and answers that waited for a load.
 func TestUnwaitedLatency(t *testing.T) {
 	r := &run{cfg: &Config{}, recorder: newRecorder(1)}
 	for _, s := range []sample{

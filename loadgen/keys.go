@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 )
 
-// keySpec is a parsed Config.Keys: one of the three.
+// keySpec is a parsed Config.Keys: one of the three forms.
 type keySpec struct {
 	n    int64   // uniform and zipf: how many keys
 	s    float64 // zipf's exponent; 0 is uniform
@@ -58,10 +58,10 @@ func parseN(s string) (int64, error) {
 	return n, nil
 }
 
-// picker chooses keys for one worker, which alone uses it.
+// picker chooses keys for one worker. It is not safe for concurrent use.
 type picker interface {
-	// next is the next key, and the size of what is to be put there (-1: the
-	// configured one); ok is false when there are no more.
+	// next is the next key, and the size of the value to put (-1: the
+	// configured size). ok is false after the last key.
 	next() (key string, size int, ok bool)
 }
 
@@ -72,7 +72,7 @@ type ranked struct {
 	text   []byte
 }
 
-// newRanked makes the picker of a spec that is no file.
+// newRanked makes the picker of a spec without a file.
 func newRanked(spec keySpec, r *rand.Rand) *ranked {
 	if spec.s == 0 {
 		return &ranked{prefix: "key-", rank: func() int64 { return r.Int64N(spec.n) }}
@@ -86,8 +86,8 @@ func (p *ranked) next() (string, int, bool) {
 	return string(p.text), -1, true
 }
 
-// inTurn picks prefix0, prefix1, …, prefixN−1 and so on from the beginning,
-// all workers together.
+// inTurn picks prefix0, prefix1, …, prefixN−1 and then begins anew. All workers
+// share the turn.
 type inTurn struct {
 	prefix string
 	n      int64

@@ -31,7 +31,7 @@ func TestParseKeys(t *testing.T) {
 	}
 }
 
-// The draws have the law's frequencies, below, at and above s = 1.
+// The draws have the frequencies of Zipf's law for s below, at and above 1.
 func TestZipfFrequencies(t *testing.T) {
 	const draws = 400_000
 	for _, tt := range []struct {
@@ -148,7 +148,7 @@ func TestBadTraces(t *testing.T) {
 		{"size", "a\tx\n", `line 1: "x" is not a size`},
 		{"minus", "a\n\na\t-1\n", `line 3: "-1" is not a size`},
 		{"no key", "\t5\n", "line 1: the key is empty"},
-		{"empty", "\n\n", "there are none"},
+		{"empty", "\n\n", "the file has no keys"},
 		{"long", "a\n" + strings.Repeat("x", maxLine+1), "line 2: longer than 65536 bytes"},
 	} {
 		tr, err := openTrace(t.Context(), writeTrace(t, "t.keys", tt.text), true)

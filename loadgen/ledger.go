@@ -10,38 +10,39 @@ import (
 	"sync/atomic"
 )
 
-// ledger knows what a run has put and deleted, and thereby which values must
-// not be seen any more. Its clock ticks when a write begins and when its
-// acknowledgement is there. A value that was acknowledged before a later write
-// began is old for every read that begins after that write's acknowledgement.
-// Two writes at once have no order, and a write that failed may still happen:
-// their values are never old by themselves.
+// ledger records what a run has put and deleted, and so knows which values a
+// read must not see any more. Its clock ticks when a write begins and when it
+// is acknowledged. Suppose that value A was acknowledged before write B began,
+// and B was acknowledged before a read began: then A is too old for the read.
+// Two concurrent writes have no order, and a failed write may still take
+// effect, so these alone make no value too old.
 type ledger struct {
-	run    string // in every version, so that another run's values are known as such
+	run    string // in every version, to tell other runs' values apart
 	clock  atomic.Int64
 	seed   maphash.Seed
 	shards [64]ledgerShard
 }
 
 type ledgerShard struct {
-	mu   sync.Mutex // guards keys and the histories in it
+	mu   sync.Mutex // guards keys and their histories
 	keys map[string]*history
 }
 
-// history is what was written to one key.
+// history is the writes of one key.
 type history struct {
-	// floor is the latest beginning of an acknowledged write.
+	// floor is the latest begin of an acknowledged write.
 	floor int64
-	// ends has the tick of acknowledgement of each put, by its beginning;
-	// never for those that were not acknowledged.
+	// ends is the acknowledgement of each put by its begin; never if it has
+	// none.
 	ends map[int64]int64
-	// dropped: ends has forgotten some puts, all acknowledged before this.
+	// dropped is above the acknowledgements of all puts that ends has
+	// forgotten.
 	dropped int64
 }
 
 const (
 	never       = math.MaxInt64
-	maxRemember = 128 // puts of one key, before those that are old are forgotten
+	maxRemember = 128 // puts of one key; beyond it old ones are forgotten
 )
 
 func newLedger(run string) *ledger {
@@ -56,7 +57,8 @@ func (l *ledger) shard(key string) *ledgerShard {
 	return &l.shards[maphash.String(l.seed, key)%uint64(len(l.shards))]
 }
 
-// put notes that a put begins, and returns the version that its value must have.
+// put records the begin of a put, and returns the version that its value must
+// have.
 func (l *ledger) put(key string) (version string, begun int64) {
 	s := l.shard(key)
 	s.mu.Lock()
@@ -67,11 +69,11 @@ func (l *ledger) put(key string) (version string, begun int64) {
 	return "w-" + l.run + "-" + strconv.FormatInt(begun, 10), begun
 }
 
-// remove notes that a delete begins.
+// remove records the begin of a delete.
 func (l *ledger) remove() (begun int64) { return l.clock.Add(1) }
 
-// acknowledged notes that a write is in force. One that failed is left as it
-// is: it may still come into force.
+// acknowledged records that a write has taken effect. A failed write is not
+// recorded: it may still take effect.
 func (l *ledger) acknowledged(key string, begun int64) {
 	s := l.shard(key)
 	s.mu.Lock()
@@ -91,7 +93,7 @@ func (l *ledger) acknowledged(key string, begun int64) {
 	}
 }
 
-// floor is to be asked for before a read begins, for seen.
+// floor must be read before a read begins. Its value is for seen.
 func (l *ledger) floor(key string) int64 {
 	s := l.shard(key)
 	s.mu.Lock()
@@ -108,9 +110,9 @@ var (
 	errMalformed = errors.New("the version is not of the right form")
 )
 
-// seen judges a version that a read, begun at this floor, was answered with.
-// Versions of the origin or of another run are always good: what was put may
-// have been evicted.
+// seen judges the version that a read got; floor is from before the read.
+// Versions of the origin or of another run are always good, because a put value
+// may have been evicted.
 func (l *ledger) seen(key, version string, floor int64) error {
 	ticks, ours := strings.CutPrefix(version, "w-"+l.run+"-")
 	if !ours {
@@ -137,7 +139,7 @@ func (l *ledger) seen(key, version string, floor int64) error {
 		return errNotOurs
 	case floor >= h.dropped:
 		return errOld
-	default: // forgotten, but the read began before that
+	default: // forgotten now, but not when the read began
 		return nil
 	}
 }

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Stories of two puts and a read of one key: which values the read may see.
+// Two puts and a read of one key in all orders: the values that the read may
+// see.
 func TestLedger(t *testing.T) {
 	type moment struct {
 		l     *ledger

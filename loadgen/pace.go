@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// pace says when the next request is due, to all workers of a run.
+// pace tells all workers of a run when the next request is due.
 type pace struct {
 	ctx   context.Context // ends the run
 	end   context.CancelFunc
 	begun time.Time
 	until time.Time // zero: no end
 	count int64     // 0: no end
-	rate  float64   // 0: at once
+	rate  float64   // 0: no limit
 	sent  atomic.Int64
 }
 
@@ -28,9 +28,9 @@ func newPace(ctx context.Context, cfg *Config) *pace {
 	return p
 }
 
-// next waits until a request is due and says when that was, which is in the
-// past if the workers cannot keep up; zero means now. ok is false when the run
-// is over.
+// next waits until a request is due, and returns that time. It is in the past
+// if the workers cannot keep up; zero means now. ok is false when the run is
+// over.
 func (p *pace) next() (due time.Time, ok bool) {
 	if p.ctx.Err() != nil {
 		return due, false
@@ -47,17 +47,17 @@ func (p *pace) next() (due time.Time, ok bool) {
 		return due, false
 	}
 	if !time.Now().Before(due) {
-		// An open loop that has fallen behind sends all that is overdue, but
-		// not for longer than the run was meant to last.
+		// An open loop that has fallen behind sends all overdue requests, but
+		// only until the end of the run.
 		return due, p.until.IsZero() || time.Now().Before(p.until)
 	}
 	return due, p.sleep(due)
 }
 
-// sleep waits until a time, and reports whether the run still goes on then. An
-// idle Go program is woken from its timers up to a millisecond late, because
-// epoll counts in milliseconds, and an open loop would charge the cluster for
-// that: the last stretch is the kernel's nanosleep.
+// sleep waits until a time, and reports whether the run still goes on. Timers
+// wake an idle Go program up to a millisecond late, because epoll counts in
+// milliseconds, and an open loop would charge that to the cluster. So the last
+// stretch is the kernel's nanosleep.
 func (p *pace) sleep(until time.Time) bool {
 	if !p.timer(time.Until(until) - timerSlack) {
 		return false
@@ -68,14 +68,14 @@ func (p *pace) sleep(until time.Time) bool {
 			return p.timer(rest)
 		}
 	}
-	// The runtime's own signals cut a nanosleep short.
+	// Signals of the Go runtime interrupt a nanosleep.
 	return p.timer(time.Until(until))
 }
 
 // timerSlack is how late a timer may be.
 const timerSlack = 1100 * time.Microsecond
 
-// timer waits so long, and reports whether the run still goes on then.
+// timer waits for d, and reports whether the run still goes on.
 func (p *pace) timer(d time.Duration) bool {
 	if d <= 0 {
 		return p.ctx.Err() == nil
@@ -90,8 +90,8 @@ func (p *pace) timer(d time.Duration) bool {
 	}
 }
 
-// longest is a time that no run lasts, in nanoseconds: of a rate far below one,
-// what is beyond it would not be a time.Duration.
+// longest is longer than any run, in nanoseconds. A rate far below one gives
+// longer times, which do not fit a time.Duration.
 const longest = float64(1 << 62)
 
 // stop ends the run for all workers.

@@ -11,8 +11,8 @@ import (
 	"kring/client"
 )
 
-// slowCluster answers at once, but from `from` to `to` after its begin it
-// holds everything back.
+// slowCluster answers at once, but stalls all answers between `from` and `to`
+// after its start.
 type slowCluster struct {
 	begun    time.Time
 	from, to time.Duration
@@ -58,9 +58,9 @@ func loadSlow(ctx context.Context, t *testing.T, cfg Config, from, to time.Durat
 	return r.result(client.Counters{})
 }
 
-// The coordinated omission: with two workers and a stall of one second, only
-// two requests are seen to be slow by a loop that waits for its answers. All
-// that were due meanwhile are charged for it.
+// Coordinated omission: with two workers and a stall of one second, a loop that
+// waits for answers sees only two slow requests. An open loop charges the stall
+// to all requests that were due.
 func TestOpenLoopChargesAStallToAllThatWaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := DefaultConfig()
@@ -69,11 +69,13 @@ func TestOpenLoopChargesAStallToAllThatWaited(t *testing.T) {
 		if r.Requests != 300 || r.Unsent != 0 || r.Seconds < 2.98 || r.Seconds > 3 {
 			t.Errorf("%d requests in %v s, %d unsent; want 300 in 3 s", r.Requests, r.Seconds, r.Unsent)
 		}
-		// A third of the requests waited for 0 to 1 s, the median for nothing.
+		// A third of the requests waited for 0 to 1 s; the median waited for
+		// nothing.
 		if l := r.Latency; l.P50 > 1 || l.P95 < 840 || l.P95 > 860 || l.P99 < 960 || l.Max < 995 || l.Max > 1001 {
 			t.Errorf("latency %+v", l)
 		}
-		// The two that met the stall were sent in time, the next one 0.98 s late.
+		// The two requests in the stall were sent in time, the next one 0.98 s
+		// late.
 		if l := r.SentLate; l.P50 > 1 || l.P95 < 820 || l.P95 > 840 || l.Max < 970 || l.Max > 990 {
 			t.Errorf("sent late %+v", r.SentLate)
 		}
@@ -102,8 +104,8 @@ func TestCountAndRate(t *testing.T) {
 	})
 }
 
-// An interruption ends the run at once; what is under way gets a moment, and
-// what it takes longer is neither an answer nor an error.
+// An interruption ends the run at once. Requests in flight get a moment; one
+// that takes longer is neither an answer nor an error.
 func TestInterruption(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := DefaultConfig()
@@ -117,7 +119,7 @@ func TestInterruption(t *testing.T) {
 	})
 }
 
-// One request in years is one request, and not a flood.
+// A rate of one request in years sends one request, not a flood.
 func TestRatesFarBelowOne(t *testing.T) {
 	for _, rate := range []float64{0.001, 1e-9, 1e-10, 1e-300, math.SmallestNonzeroFloat64} {
 		synctest.Test(t, func(t *testing.T) {
@@ -136,8 +138,8 @@ func TestRatesFarBelowOne(t *testing.T) {
 	}
 }
 
-// An open loop that keeps its rate until it is interrupted has reached it, and
-// one that does not has not, however soon that was.
+// An open loop that keeps its rate until an interruption has reached it. One
+// that does not has not, however early the interruption was.
 func TestRateOfAnInterruptedRun(t *testing.T) {
 	for _, tt := range []struct {
 		stall time.Duration

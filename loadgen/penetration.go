@@ -58,7 +58,7 @@ func ratio(r *Result) float64 {
 	return *r.HitRatio
 }
 
-// negativeBudget checks what the nodes hold after the flood.
+// negativeBudget checks the nodes' bytes for missing keys after the flood.
 func (s *stage) negativeBudget(ctx context.Context) error {
 	c, err := s.cfg.client()
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *stage) negativeBudget(ctx context.Context) error {
 	return nil
 }
 
-// sameMissing asks for a few missing keys again and again.
+// sameMissing reads a few missing keys again and again.
 func (s *stage) sameMissing(ctx context.Context) error {
 	const keys, rounds = 20, 50
 	begun := time.Now()
@@ -101,8 +101,8 @@ func (s *stage) sameMissing(ctx context.Context) error {
 		loads += n
 		most = max(most, n)
 	}
-	// They are remembered for the group's negative_ttl, of which the default
-	// is 5s; a second is allowed for.
+	// Missing keys are remembered for the group's negative_ttl, by default 5s.
+	// The check allows for a load every second.
 	allowed := int64(time.Since(begun)/time.Second) + 1
 	s.check(most <= allowed, "the same missing keys: loads of one", fmt.Sprintf("at most %d, one a second", allowed), "%d; %d for %d requests", most, loads, r.Requests)
 	return nil

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// The plot's area, in SVG units; the rest of the picture is for its labels.
+// The area of the lines, in SVG units; the rest of the picture is for labels.
 const (
 	plotLeft, plotTop     = 60.0, 12.0
 	plotWidth, plotHeight = 660.0, 220.0
 )
 
-// plot is a picture of lines, ready to be written after draw.
+// plot is a picture of lines. It can be written after draw.
 type plot struct {
 	Title, XName   string
 	Lines          []line
@@ -59,12 +59,12 @@ func (p *plot) add(all ...series) {
 	}
 }
 
-// tickX labels a place on the axis below.
+// tickX labels a place on the x axis.
 func (p *plot) tickX(x float64, label string) {
 	p.XTicks = append(p.XTicks, tick{p.placeX(x), label})
 }
 
-// drawTime is draw with seconds below.
+// drawTime is draw with seconds on the x axis.
 func (p *plot) drawTime() *plot {
 	step := niceStep(p.maxX)
 	for x := 0.0; x <= p.maxX*1.0001; x += step {
@@ -75,7 +75,7 @@ func (p *plot) drawTime() *plot {
 
 func (p *plot) draw() *plot {
 	if math.IsInf(p.minY, 1) {
-		return p // there is nothing to show
+		return p // nothing to draw
 	}
 	if p.logY {
 		p.minY = math.Pow(10, math.Floor(math.Log10(p.minY)))
@@ -139,12 +139,12 @@ func niceStep(span float64) float64 {
 	}
 }
 
-// number writes a number of at most four significant digits as people do: 12,000
-// and 0.001, not 1.2e+04 and 1e-03.
+// number writes at most four significant digits, as people do: 12,000 and
+// 0.001, not 1.2e+04 and 1e-03.
 func number(f float64) string {
 	rounded, err := strconv.ParseFloat(strconv.FormatFloat(f, 'g', 4, 64), 64)
 	if err != nil {
-		rounded = f // not a number
+		rounded = f // infinite or no number
 	}
 	text := strconv.FormatFloat(rounded, 'f', -1, 64)
 	whole, fraction, _ := strings.Cut(text, ".")

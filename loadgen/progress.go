@@ -9,9 +9,8 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// progress shows how a run goes on: nowhere, in lines, or as a bar. What
-// cannot be shown is no reason to end a run, so errors of its writer are its
-// user's to see.
+// progress shows how a run goes on: not at all, in lines, or as a bar. An error
+// of the writer must not end a run, so it is ignored.
 type progress struct {
 	out    io.Writer
 	bar    *progressbar.ProgressBar
@@ -62,7 +61,7 @@ func (p *progress) point(pt Point) {
 		at = min(at, p.total)
 	}
 	if err := p.bar.Set64(at); err != nil {
-		p.bar = nil // as a line from now on
+		p.bar = nil // lines from now on
 	}
 }
 

@@ -11,13 +11,13 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// maxLatency is the longest latency that histograms tell from longer ones.
+// maxLatency is the longest latency that the histograms distinguish.
 const maxLatency = 10 * time.Minute
 
-// maxSamples bounds the error texts that are kept.
+// maxSamples bounds the kept error texts.
 const maxSamples = 5
 
-// operation is what a request asks for.
+// operation is the kind of a request.
 type operation uint8
 
 const (
@@ -27,21 +27,21 @@ const (
 	operations
 )
 
-// sample is what became of one request.
+// sample is the result of one request.
 type sample struct {
 	op      operation
 	latency time.Duration
-	late    time.Duration // open loop: how long after its time it was sent
+	late    time.Duration // open loop: how long after its due time it was sent
 	from    provenance
 	node    string
 	owner   string
 	bytes   int
 	missing bool   // 404
-	failure string // its class; "" if none
+	failure string // the class of the failure; "": no failure
 	detail  string // of the failure, or of what is wrong
-	wrong   string // what the verification found; "" if nothing
-	checked bool   // by the verification
-	// hopeless is a failure that every other request would meet, too.
+	wrong   string // what the verification found; "": nothing
+	checked bool   // the body was verified
+	// hopeless is a failure that all other requests would have, too.
 	hopeless error
 }
 
@@ -55,10 +55,10 @@ type tally struct {
 	nodes      map[string]int64
 	owners     map[string]int64
 	missing    int64
-	found      int64 // reads that got a value
-	waited     int64 // of these, those that waited for a load, their own or another's
-	loaded     int64 // of these, those that made a load
-	standIns   int64 // reads that waited for a load of a node that is marked for it
+	found      int64 // reads that returned a value
+	waited     int64 // of these: waited for a load, their own or another's
+	loaded     int64 // of these: made a load
+	standIns   int64 // reads that waited for a load that is marked
 	bytes      int64
 	checked    int64
 	failures   map[string]int64
@@ -124,7 +124,7 @@ func (t *tally) text(class, detail string) {
 	t.sample(class + ": " + detail)
 }
 
-// sample keeps a text that is not there yet.
+// sample keeps a text unless it is already there.
 func (t *tally) sample(text string) {
 	if len(t.texts) < maxSamples && !slices.Contains(t.texts, text) {
 		t.texts = append(t.texts, text)
@@ -170,19 +170,19 @@ func sum(m map[string]int64) (n int64) {
 	return n
 }
 
-// recorder takes in the samples of all workers, in shards so that they seldom
-// meet.
+// recorder collects the samples of all workers. It has shards so that workers
+// seldom wait for one another.
 type recorder struct{ shards []recorderShard }
 
 type recorderShard struct {
-	mu       sync.Mutex // guards all below
+	mu       sync.Mutex // guards the fields below
 	tally    tally
 	total    *hdrhistogram.Histogram
 	interval *hdrhistogram.Histogram // since the last point of the timeline
 	errors   int64                   // likewise
 	late     *hdrhistogram.Histogram
-	unwaited *hdrhistogram.Histogram // of total, what was answered without a load to wait for
-	_        [64]byte                // its neighbour's mutex is on another cache line
+	unwaited *hdrhistogram.Histogram // the part of total without a load to wait for
+	_        [64]byte                // keeps the next shard's mutex off this cache line
 }
 
 // newHistogram counts microseconds.
@@ -199,7 +199,7 @@ func newRecorder(workers int) *recorder {
 	return r
 }
 
-// record takes in a sample of a worker.
+// record adds a sample of a worker.
 func (r *recorder) record(worker int, s *sample) error {
 	sh := &r.shards[worker%len(r.shards)]
 	sh.mu.Lock()
@@ -229,7 +229,7 @@ func micros(d time.Duration) int64 {
 	return min(max(d.Microseconds(), 0), maxLatency.Microseconds())
 }
 
-// interval is what happened since it was last called.
+// interval is what was recorded since its last call.
 func (r *recorder) interval() (h *hdrhistogram.Histogram, errors int64) {
 	h = newHistogram(2)
 	for i := range r.shards {
@@ -244,7 +244,7 @@ func (r *recorder) interval() (h *hdrhistogram.Histogram, errors int64) {
 	return h, errors
 }
 
-// total is everything so far.
+// total is everything recorded so far.
 func (r *recorder) total() (t tally, latency, unwaited, late *hdrhistogram.Histogram) {
 	t, latency, unwaited, late = newTally(), newHistogram(3), newHistogram(2), newHistogram(2)
 	for i := range r.shards {

@@ -9,9 +9,9 @@ import (
 	"kring/client"
 )
 
-// Result is what a run came to. Its JSON form is that of `kring load --json`.
+// Result is the result of a run. Its JSON form is that of `kring load --json`.
 type Result struct {
-	// Outcome is the verdict, and Findings say what led to it, the worst first.
+	// Outcome is the verdict, and Findings are the reasons, the worst first.
 	Outcome  Outcome  `json:"outcome"`
 	Findings []string `json:"findings"`
 
@@ -20,45 +20,45 @@ type Result struct {
 	VerifyFailed int64   `json:"verify_failed"`
 	RPS          float64 `json:"rps"`
 	Latency      Latency `json:"latency_ms"`
-	// Unwaited is the latency of the requests that were answered without a load
-	// to wait for.
+	// Unwaited is the latency of the requests that waited for no load.
 	Unwaited Unwaited `json:"unwaited_latency_ms"`
-	// Answers counts reads by how the entry node came to the answer; Behind
-	// those of "peer" by how the other node did.
+	// Answers counts reads by how the entry node made the answer. Behind counts
+	// those of "peer" by how the other node made it.
 	Answers  map[string]int64 `json:"answers"`
 	Behind   map[string]int64 `json:"answers_behind_peer"`
 	PerNode  map[string]int64 `json:"per_node"`
 	PerOwner map[string]int64 `json:"per_owner"`
-	// OriginLoads is what the origin saw during the run; nil if nobody asked it.
+	// OriginLoads is the origin's loads during the run; nil if they were not
+	// counted.
 	OriginLoads *int64 `json:"origin_loads"`
 
-	// HitRatio is the share of the reads answered with a value that made no load:
-	// who waited for another's is a hit, as it would be for a cache that is asked
-	// one thing after the other. UnwaitedRatio is the share of those that waited
-	// for no load at all. Both are nil without such reads. That a key is not there
-	// is not what a cache is for: NotFound counts those.
+	// HitRatio is the share of the reads with a value that made no load. A read
+	// that waited for another's load is a hit, as it would be for a cache that
+	// gets one request after the other. UnwaitedRatio is the share of those
+	// that waited for no load at all. Both are nil without such reads. Missing
+	// keys count for neither: NotFound counts them.
 	HitRatio      *float64 `json:"hit_ratio"`
 	UnwaitedRatio *float64 `json:"unwaited_ratio"`
 	Gets          int64    `json:"gets"`
 	Puts          int64    `json:"puts"`
 	Deletes       int64    `json:"deletes"`
-	// NotFound answers are no errors, and are in Answers too.
+	// NotFound answers are no errors. Answers counts them, too.
 	NotFound int64 `json:"not_found"`
-	// Marked answers came from a node that could not promise the newest value.
+	// Marked counts answers of nodes that could not promise the newest value.
 	Marked   map[string]int64 `json:"marked"`
 	Bytes    int64            `json:"bytes"`
 	Verified int64            `json:"verified"`
 	Retries  int64            `json:"retries"`
-	// Unsent requests of an open loop were due, but the run was over before
-	// there was a worker to send them.
+	// Unsent counts requests of an open loop that were due, but had no free
+	// worker until the run's end.
 	Unsent         int64            `json:"unsent"`
 	ErrorsByCode   map[string]int64 `json:"errors_by_code"`
 	VerifyFailures map[string]int64 `json:"verify_failures"`
 	Samples        []string         `json:"error_samples"`
 	Books          Books            `json:"books"`
 	Setup          Setup            `json:"setup"`
-	// SentLate is how long after their time the requests of an open loop were
-	// sent; it is part of their latency.
+	// SentLate is how long after their due time the requests of an open loop
+	// were sent. It is part of their latency.
 	SentLate    Latency `json:"sent_late_ms"`
 	Seconds     float64 `json:"seconds"`
 	Interrupted bool    `json:"interrupted"`
@@ -66,10 +66,10 @@ type Result struct {
 
 	histogram *hdrhistogram.Histogram
 	sending   time.Duration // until an interruption; 0: all of Seconds
-	standIns  int64         // reads that waited for a load of a node that is marked for it
+	standIns  int64         // reads that waited for a load that is marked
 }
 
-// Setup is what the run was.
+// Setup is the settings of the run.
 type Setup struct {
 	Begun       time.Time `json:"begun"`
 	Version     string    `json:"version"` // of the program
@@ -96,7 +96,7 @@ type Latency struct {
 	Max  float64 `json:"max"`
 }
 
-// Unwaited is the latency of so many requests.
+// Unwaited is a latency and the number of its requests.
 type Unwaited struct {
 	Count int64 `json:"count"`
 	Latency
@@ -124,7 +124,7 @@ func (r *run) result(counters client.Counters) *Result {
 	if r.cfg.pick != nil {
 		res.Setup.Keys = "of its own"
 	}
-	// The figures that are promised are there also when they are 0.
+	// The documented figures are present even when they are 0.
 	for s, name := range sourceNames {
 		if n := t.entry[s]; n > 0 || s != int(fromNowhere) {
 			res.Answers[name] = n

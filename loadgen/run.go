@@ -14,15 +14,15 @@ import (
 	"kring/client"
 )
 
-// grace is how long an interrupted run waits for requests that are under way.
+// grace is how long an interrupted run waits for requests in flight.
 const grace = 2 * time.Second
 
-// auditTime bounds what an interrupted run still does for its report.
+// auditTime bounds how long an interrupted run reads books for its report.
 const auditTime = 10 * time.Second
 
-// Run loads the cluster until the configuration's end, or ctx's, which is no
-// failure: what was measured until then is reported. The error is nil unless
-// the run could not take place; whether all went well, Result.Err says.
+// Run loads the cluster until the configured end or the end of ctx. The end of
+// ctx is no failure: Run reports what was measured until then. The error is nil
+// unless the run could not take place. Result.Err says whether all went well.
 func Run(ctx context.Context, cfg Config) (*Result, error) {
 	results, err := runTogether(ctx, cfg)
 	if err != nil {
@@ -32,7 +32,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 }
 
 // runTogether runs several loads of one cluster at once. They share the books,
-// which the first configuration says how to read.
+// which are read with the first configuration.
 func runTogether(ctx context.Context, cfgs ...Config) (_ []*Result, err error) {
 	runs := make([]*run, len(cfgs))
 	for i := range cfgs {
@@ -60,13 +60,13 @@ func runTogether(ctx context.Context, cfgs ...Config) (_ []*Result, err error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	// The report of an interrupted run has its books too, but not for ever.
+	// An interrupted run's report has its books, too, but within a time limit.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTime)
 	defer cancel()
 	var books Books
 	var seen int64
 	if early {
-		err = errors.New("the run was over before it began")
+		err = errors.New("the run was interrupted before it began")
 	} else {
 		books, seen, err = audit.after(ctx, before)
 	}
@@ -87,22 +87,22 @@ func runTogether(ctx context.Context, cfgs ...Config) (_ []*Result, err error) {
 	return results, nil
 }
 
-// run is the part of a run in which requests are sent.
+// run is the part of a run that sends requests.
 type run struct {
 	cfg      *Config
 	spec     keySpec
-	once     bool // through a file of keys
+	once     bool // read the file of keys once
 	client   *client.Client
 	recorder *recorder
 	pace     *pace
 	begun    time.Time
 	took     time.Duration
 	timeline []Point
-	stopped  bool         // by its context
-	sending  atomic.Int64 // nanoseconds until then; 0: not stopped
+	stopped  bool         // its context has ended
+	sending  atomic.Int64 // nanoseconds until the stop; 0: not stopped
 }
 
-// newRun checks the configuration. The run's client is to be closed.
+// newRun checks the configuration. The caller must close the run's client.
 func newRun(cfg Config) (*run, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -118,13 +118,13 @@ func newRun(cfg Config) (*run, error) {
 		cfg.Duration = defaultDuration
 	}
 	if cfg.Seed == 0 {
-		cfg.Seed = rand.Uint64N(1 << 53) // exact for every reader of JSON
+		cfg.Seed = rand.Uint64N(1 << 53) // every JSON reader can hold it exactly
 	}
 	r.client, err = cfg.client()
 	return r, err
 }
 
-// load sends the requests and waits for the last of them.
+// load sends the requests and waits for the last answer.
 func (r *run) load(ctx context.Context, target cluster) (err error) {
 	var file *trace
 	if r.spec.file != "" {
@@ -140,7 +140,8 @@ func (r *run) load(ctx context.Context, target cluster) (err error) {
 	r.pace = newPace(ctx, r.cfg)
 	r.begun = r.pace.begun
 	defer r.pace.stop()
-	// Requests outlive the end of the run, and an interruption by a little.
+	// Requests may go on after the end of the run, and for grace after an
+	// interruption.
 	work, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
 	defer context.AfterFunc(ctx, func() {
@@ -184,13 +185,13 @@ func (r *run) load(ctx context.Context, target cluster) (err error) {
 	r.stopped = ctx.Err() != nil
 	for _, err := range errs {
 		if err != nil {
-			return err // what ended the run; the others' are the same
+			return err // the first error ended the run; the others follow from it
 		}
 	}
 	return nil
 }
 
-// watch draws the timeline, and shows the progress, until ended is closed.
+// watch records the timeline and shows the progress until ended is closed.
 func (r *run) watch(ended <-chan struct{}) {
 	show := newProgress(r.cfg)
 	tick := time.NewTicker(time.Second)

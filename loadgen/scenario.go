@@ -17,9 +17,9 @@ import (
 	"kring/client"
 )
 
-// scenarios are rehearsals of what a cache exists to stop. Each tells the demo
-// origin how to behave, loads the cluster, and judges by counts, which are
-// right on a slow machine as well: times are told, but decide nothing.
+// scenarios rehearse the failures that a cache exists to prevent. Each one sets
+// the demo origin's behaviour, loads the cluster and judges by counts. Counts
+// are right on a slow machine as well. Times are shown, but decide nothing.
 var scenarios = map[string]func(context.Context, *stage) error{
 	"avalanche":   avalanche,
 	"breakdown":   breakdown,
@@ -27,18 +27,20 @@ var scenarios = map[string]func(context.Context, *stage) error{
 	"stampede":    stampede,
 }
 
-// Scenarios are the names that RunScenario takes.
+// Scenarios are the names that RunScenario accepts.
 func Scenarios() []string { return slices.Sorted(maps.Keys(scenarios)) }
 
-// Verdict is what a scenario came to.
+// Verdict is the result of a scenario.
 type Verdict struct {
 	Scenario string `json:"scenario"`
 	Passed   bool   `json:"passed"`
-	// Interrupted: it has not come to its end, and so has not passed.
+	// Interrupted says that the scenario did not reach its end, and so has not
+	// passed.
 	Interrupted bool    `json:"interrupted"`
 	Checks      []Check `json:"checks"`
 	Phases      []Phase `json:"phases"`
-	// Doubts are what a healthy cluster does not do, by phase. They fail nothing.
+	// Doubts are what a healthy cluster does not do, by phase. They do not fail
+	// the scenario.
 	Doubts []string `json:"doubts"`
 }
 
@@ -48,11 +50,11 @@ type Check struct {
 	Want   string `json:"want"`
 	Got    string `json:"got"`
 	Passed bool   `json:"passed"` // nothing was found wrong
-	// Skipped: it could not be looked at.
+	// Skipped says that the check was impossible.
 	Skipped bool `json:"skipped"`
 }
 
-// How a check went, in words.
+// The result of a check, in words.
 const (
 	checkPassed  = "ok"
 	checkFailed  = "WRONG"
@@ -76,7 +78,7 @@ type Phase struct {
 	Result *Result `json:"result"`
 }
 
-// Err is nil if all that must hold did, and was looked at.
+// Err is nil if all checks were made and passed.
 func (v *Verdict) Err() error {
 	for _, c := range v.Checks {
 		if !c.Passed {
@@ -89,21 +91,21 @@ func (v *Verdict) Err() error {
 	return nil
 }
 
-// stage is where a scenario plays.
+// stage is what a scenario needs to run.
 type stage struct {
 	cfg     Config // nodes, group and limits of each of its runs
-	prefix  string // of keys that nobody has asked for before
+	prefix  string // of keys that are new to the cluster
 	origin  demoOrigin
 	verdict *Verdict
-	// interrupted: what is counted from now on says nothing.
+	// interrupted reports whether counts are meaningless from now on.
 	interrupted func() bool
 }
 
-// RunScenario plays a scenario against the cluster and the demo origin behind
-// it, whose behaviour is as before afterwards. When ctx ends, the verdict is of
-// what was checked until then. The group must respect the origin's
-// Cache-Control. Of the configuration, Count and Rate change the size of the
-// scenario where they are not 0.
+// RunScenario runs a scenario against the cluster and the demo origin behind
+// it. It restores the origin's behaviour afterwards. When ctx ends, the verdict
+// is about the checks until then. The group must respect the origin's
+// Cache-Control. Count and Rate of the configuration, if not 0, change the size
+// of the scenario.
 func RunScenario(ctx context.Context, name string, cfg Config) (_ *Verdict, err error) {
 	play := scenarios[name]
 	if play == nil {
@@ -144,10 +146,11 @@ func RunScenario(ctx context.Context, name string, cfg Config) (_ *Verdict, err 
 	return s.verdict, nil
 }
 
-// ErrUnfit says that a scenario cannot be played with a group.
+// ErrUnfit says that a scenario needs another kind of group.
 var ErrUnfit = errors.New("a scenario needs a group whose values come from --origin")
 
-// fits asks for one key, and refuses a group that has it from elsewhere.
+// fits reads one key, and refuses a group whose values are not the demo
+// origin's.
 func (s *stage) fits(ctx context.Context) error {
 	c, err := s.cfg.client()
 	if err != nil {
@@ -171,7 +174,8 @@ func (s *stage) fits(ctx context.Context) error {
 	}
 }
 
-// behave changes how the origin behaves; what is not named is the default.
+// behave sets the origin's behaviour. What change does not name gets its
+// default.
 func (s *stage) behave(ctx context.Context, change map[string]any) error {
 	all := map[string]any{"latency": "0s", "jitter": "0s", "error_rate": 0, "cache_control": "max-age=3600"}
 	maps.Copy(all, change)
@@ -182,7 +186,7 @@ func (s *stage) behave(ctx context.Context, change map[string]any) error {
 	return s.origin.behave(ctx, b)
 }
 
-// load is one run: count requests for keys, or if that is 0, for so long.
+// load is one run of count requests, or of a duration if count is 0.
 func (s *stage) load(ctx context.Context, name string, l load) (*Result, error) {
 	s.say(name)
 	cfg := s.config(l)
@@ -195,7 +199,7 @@ func (s *stage) load(ctx context.Context, name string, l load) (*Result, error) 
 	return results[0], nil
 }
 
-// load is what is particular to a run of a scenario.
+// load is the settings of one run of a scenario.
 type load struct {
 	keys        func(*rand.Rand) picker
 	concurrency int
@@ -211,7 +215,7 @@ func (s *stage) config(l load) Config {
 	return c
 }
 
-// say shows which phase begins.
+// say shows the name of the phase that begins.
 func (s *stage) say(phase string) {
 	if s.cfg.Progress != nil {
 		fmt.Fprintf(s.cfg.Progress, "%s: %s\n", s.verdict.Scenario, phase)
@@ -222,12 +226,12 @@ func (s *stage) add(name string, r *Result) {
 	s.verdict.Phases = append(s.verdict.Phases, Phase{Name: name, Result: r})
 }
 
-// at is a number of clients that ask for one key, once each, all at once.
+// at is a load of one key by a number of clients, once each, all at once.
 func (s *stage) at(key string, clients int) load {
 	return load{keys: one(key), concurrency: clients, count: int64(clients)}
 }
 
-// one picks one key, always.
+// one always picks the same key.
 func one(key string) func(*rand.Rand) picker {
 	return func(*rand.Rand) picker { return &only{key} }
 }
@@ -236,7 +240,7 @@ type only struct{ key string }
 
 func (p *only) next() (string, int, bool) { return p.key, -1, true }
 
-// check notes what must hold, and whether it does.
+// check records a check and its result.
 func (s *stage) check(ok bool, what, want, format string, args ...any) {
 	if s.interrupted() {
 		return
@@ -244,7 +248,7 @@ func (s *stage) check(ok bool, what, want, format string, args ...any) {
 	s.note(ok, what, want, format, args...)
 }
 
-// within is check for a count that may be above most by as much as has strayed.
+// within checks a count that may exceed most by the number of strayed reads.
 func (s *stage) within(r *Result, got, least, most int64, what, want string) {
 	strayed := r.strayed()
 	if strayed > 0 {
@@ -257,7 +261,7 @@ func (s *stage) note(ok bool, what, want, format string, args ...any) {
 	s.verdict.Checks = append(s.verdict.Checks, Check{What: what, Want: want, Got: fmt.Sprintf(format, args...), Passed: ok})
 }
 
-// books checks those of all phases.
+// books checks the books of all phases.
 func (s *stage) books() {
 	var wrong, skipped []string
 	for _, p := range s.verdict.Phases {
@@ -270,7 +274,7 @@ func (s *stage) books() {
 	}
 	const what = "books of the nodes and the origin"
 	switch {
-	case len(s.verdict.Phases) == 0: // interrupted before the first
+	case len(s.verdict.Phases) == 0: // interrupted before the first one
 	case len(wrong) > 0:
 		s.note(false, what, "balanced", "not balanced: %s", strings.Join(wrong, "; "))
 	case len(skipped) > 0:
@@ -281,7 +285,7 @@ func (s *stage) books() {
 	}
 }
 
-// doubts collects those of all phases.
+// doubts collects the doubts of all phases.
 func (s *stage) doubts() {
 	for _, p := range s.verdict.Phases {
 		for _, d := range p.Result.doubts() {
@@ -295,16 +299,15 @@ func (s *stage) noErrors(what string, r *Result) {
 	s.check(r.Errors == 0 && r.VerifyFailed == 0, what+": errors", "0", "%d (%s) of %d", r.Errors+r.VerifyFailed, counts(r.ErrorsByCode), r.Requests)
 }
 
-// waited is how many reads had to wait for a load, their own or another's. A
-// node that stood in for one it did not hear for a moment says so, and no
-// promise was made of its loads.
+// waited is how many reads waited for a load, their own or another's. It does
+// not count marked loads: a stand-in makes no promise about them.
 func (r *Result) waited() int64 {
 	return r.Answers["load"] + r.Answers["joined"] + r.Behind["load"] + r.Behind["joined"] - r.standIns
 }
 
-// strayed is how many reads may have met another node than the one that acts for
-// their key, and so made a load of their own: their client, or the node that
-// asked for them, took that one for hung and turned to another.
+// strayed is how many reads may have reached a node that does not act for their
+// key, and so made a load of their own: the client, or the node that forwarded,
+// took the acting node for hung.
 func (r *Result) strayed() int64 {
 	n := r.Retries
 	for _, marked := range r.Marked {
@@ -313,13 +316,13 @@ func (r *Result) strayed() int64 {
 	return n
 }
 
-// loadsOf is how often the origin was asked for a key.
+// loadsOf is the origin's loads of a key.
 func (s *stage) loadsOf(ctx context.Context, key string) (int64, error) {
 	k, err := s.origin.keyStats(ctx, key)
 	return k.Loads, err
 }
 
-// WriteText writes the verdict, and the figures that led to it, for people.
+// WriteText writes the verdict and its figures for people.
 func (v *Verdict) WriteText(out io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "scenario %s\n", v.Scenario)
@@ -349,7 +352,7 @@ func (v *Verdict) WriteText(out io.Writer) error {
 	return nil
 }
 
-// word is the verdict.
+// word is the verdict in words.
 func (v *Verdict) word() string {
 	switch {
 	case v.Passed && len(v.Doubts) > 0:

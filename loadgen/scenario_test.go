@@ -14,7 +14,7 @@ import (
 	"kring/origin/demo"
 )
 
-// play plays a scenario against three nodes.
+// play runs a scenario against three nodes.
 func play(t *testing.T, name string, change func(cfg *loadgen.Config)) (*loadgen.Verdict, *demo.Server) {
 	t.Helper()
 	_, origin, cfg := startCluster(t, 3, demo.Control{Version: "1", Size: 10})
@@ -80,8 +80,8 @@ func TestBreakdown(t *testing.T) {
 
 func TestAvalanche(t *testing.T) {
 	v, _ := play(t, "avalanche", func(cfg *loadgen.Config) { cfg.Count = 1000 })
-	// A machine that lets nobody run for a while has all that was due meanwhile
-	// come at once. How loads are spread is tested in virtual time, in cache.
+	// After a pause of a busy machine all delayed requests arrive at once. A
+	// test in cache checks in virtual time how loads are spread.
 	const spread = "the origin's busiest tenth of a second"
 	n := len(v.Checks)
 	v.Checks = slices.DeleteFunc(v.Checks, func(c loadgen.Check) bool { return c.What == spread })
@@ -111,10 +111,10 @@ func TestPenetrationWithADeadNode(t *testing.T) {
 	passes(t, v, 8)
 }
 
-// A cluster that does not do what it must is found out.
+// A scenario fails for a cluster that breaks the rules.
 func TestScenarioFailsWhereItMust(t *testing.T) {
 	_, _, cfg := startCluster(t, 1, demo.Control{}, func(_ int, cfg *node.Config) {
-		cfg.Groups[len(cfg.Groups)-1].RespectCacheControl = false // so that nothing expires
+		cfg.Groups[len(cfg.Groups)-1].RespectCacheControl = false // so nothing expires
 	})
 	cfg.Count = 8
 	v, err := loadgen.RunScenario(t.Context(), "stampede", cfg)
@@ -133,7 +133,8 @@ func TestScenarioFailsWhereItMust(t *testing.T) {
 	}
 }
 
-// A group whose values come from elsewhere is refused before anything is played.
+// A group whose values are not the demo origin's is refused before a scenario
+// begins.
 func TestScenarioOfAGroupThatIsNotTheOrigins(t *testing.T) {
 	_, origin, cfg := startCluster(t, 1, demo.Control{Version: "1", Size: 10})
 	before := origin.Control()
@@ -157,8 +158,8 @@ func TestScenarioOfAGroupThatIsNotTheOrigins(t *testing.T) {
 	}
 }
 
-// The books of a node that died between two phases cannot be checked, which the
-// verdict says in other words than of books that balance.
+// The books of a node that died between two phases cannot be checked. The
+// verdict says so, in other words than for balanced books.
 func TestScenarioSaysWhatWasNotChecked(t *testing.T) {
 	c, _, cfg := startCluster(t, 3, demo.Control{Version: "1", Size: 10})
 	c.Nodes[2].Kill()
@@ -179,8 +180,8 @@ func TestScenarioSaysWhatWasNotChecked(t *testing.T) {
 	}
 }
 
-// Ctrl-C ends a scenario with what it had come to: what was checked until then
-// counts, and what the interruption cut short is not held against the cluster.
+// Ctrl-C ends a scenario with the checks made until then. What the interruption
+// cut short is not counted against the cluster.
 func TestScenarioIsInterrupted(t *testing.T) {
 	_, origin, cfg := startCluster(t, 1, demo.Control{Version: "1", Size: 10})
 	before := origin.Control()
@@ -212,7 +213,7 @@ func TestScenarioIsInterrupted(t *testing.T) {
 	}
 }
 
-// interruptAt calls then when a line begins with this.
+// interruptAt calls then when a text begins with line.
 type interruptAt struct {
 	bytes.Buffer
 	line string

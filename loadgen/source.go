@@ -6,34 +6,34 @@ import (
 	"kring/client"
 )
 
-// source is where an answer came from, in the words of Cache-Status.
+// source is where an answer came from, in the terms of Cache-Status.
 type source uint8
 
 const (
-	fromNowhere source = iota // no Cache-Status, or one that says nothing of it
+	fromNowhere source = iota // no Cache-Status, or an unknown one
 	fromHit
 	fromHot
 	fromPeer
 	fromStale
 	fromNegative
 	fromLoad
-	fromJoined // waited for a load that somebody else had begun
+	fromJoined // waited for another request's load
 	sources
 )
 
 var sourceNames = [sources]string{"other", "hit", "hot", "peer", "stale", "negative", "load", "joined"}
 
-// provenance is where an answer came from as its entry node counts it; if that is
-// another node, behind is where that one had it from.
+// provenance is where an answer came from: at its entry node and, if that asked
+// another node, at that node, behind.
 type provenance struct {
 	entry, behind source
-	// marked is "stand-in" or "cut-off" for an answer without the promise that
-	// it is the newest.
+	// marked is "stand-in" or "cut-off" for an answer that may not be the
+	// newest.
 	marked string
 }
 
-// first is how the node that acted came to the answer, be it the entry node or
-// the one behind it.
+// first is the source at the node that acted, which is the entry node or the
+// one behind it.
 func (p provenance) first() source {
 	if p.entry == fromPeer {
 		return p.behind
@@ -41,10 +41,10 @@ func (p provenance) first() source {
 	return p.entry
 }
 
-// loaded reports whether a load was made for the answer.
+// loaded reports whether the answer made a load.
 func (p provenance) loaded() bool { return p.first() == fromLoad }
 
-// waited reports whether a load was waited for, its own or another's.
+// waited reports whether the answer waited for a load, its own or another's.
 func (p provenance) waited() bool { return p.loaded() || p.first() == fromJoined }
 
 func provenanceOf(header string) provenance {
@@ -66,7 +66,7 @@ func provenanceOf(header string) provenance {
 
 func sourceOf(s *client.CacheStatus) source {
 	switch {
-	case s.Collapsed: // also with another node's answer: whoever made the call had it
+	case s.Collapsed: // also a shared call to another node: the request that made it counts the rest
 		return fromJoined
 	case strings.HasPrefix(s.Detail, "peer:"):
 		return fromPeer

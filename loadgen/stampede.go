@@ -5,8 +5,9 @@ import (
 	"fmt"
 )
 
-// stampede: many clients want one key at the same moment. The rows are those
-// of the table in bench/stampede, which has the times beside nginx and Varnish.
+// stampede: many clients want one key at the same moment. The checks are the
+// rows of the table of bench/stampede, which also has the times beside nginx
+// and Varnish.
 func stampede(ctx context.Context, s *stage) error {
 	crowd, few := 200, 50
 	if s.cfg.Count > 0 {
@@ -51,7 +52,7 @@ func (s *stage) failing(ctx context.Context, clients int) error {
 	}
 	loads, err := s.loadsOf(ctx, key)
 	s.within(r, loads, 1, 2, "failing origin: loads", "1 or 2")
-	s.check(r.ErrorsByCode["origin-failed"] == r.Requests, "failing origin: clients told so", fmt.Sprint(r.Requests), "%s", counts(r.ErrorsByCode))
+	s.check(r.ErrorsByCode["origin-failed"] == r.Requests, "failing origin: clients that got the error", fmt.Sprint(r.Requests), "%s", counts(r.ErrorsByCode))
 	return err
 }
 
@@ -65,16 +66,16 @@ func (s *stage) noStore(ctx context.Context, clients int) error {
 		return err
 	}
 	loads, err := s.loadsOf(ctx, key)
-	// Who comes when a flight has landed needs another: on a busy machine not
-	// all come at once.
+	// A client that arrives after a flight has ended starts another. On a busy
+	// machine the clients do not all arrive at once.
 	s.check(r.oneForEachFlight(loads) && loads*2 <= r.Requests, "no-store: loads", "one for each flight, and shared", "%d loads, %d flights, %d retries, %d answers shared one",
 		loads, r.Answers["load"]+r.Behind["load"], r.Retries, r.Answers["joined"]+r.Behind["joined"])
 	s.noErrors("no-store", r)
 	return err
 }
 
-// oneForEachFlight tells whether loads that are not kept were one for each
-// flight. Of a flight whose client has strayed nobody may tell.
+// oneForEachFlight reports whether loads that are not stored were one for each
+// flight. A strayed client may have started a flight that it does not report.
 func (r *Result) oneForEachFlight(loads int64) bool {
 	told := r.Answers["load"] + r.Behind["load"]
 	return told <= loads && loads <= told+r.strayed()

@@ -24,8 +24,7 @@ func (r *Result) WriteText(out io.Writer) error {
 	return nil
 }
 
-// row is one line of a result but for the verdict: as text, and in the table of
-// the HTML report.
+// row is one line of a result, in the text and in the table of the HTML report.
 type row struct{ Name, Value string }
 
 func (r *Result) rows() []row {
@@ -54,7 +53,7 @@ func (r *Result) rows() []row {
 		add("behind peer", "%s", counts(r.Behind))
 	}
 	if r.HitRatio != nil {
-		add("hit ratio", "%.2f %% of the values came without a load, %.2f %% waited for none", 100**r.HitRatio, 100**r.UnwaitedRatio)
+		add("hit ratio", "%.2f %% of the values made no load, %.2f %% waited for no load", 100**r.HitRatio, 100**r.UnwaitedRatio)
 	}
 	if r.NotFound > 0 {
 		add("not found", "%d of %d reads, not in the hit ratio", r.NotFound, r.Gets)
@@ -94,7 +93,7 @@ func totalOf(total int64, classes map[string]int64) string {
 	return fmt.Sprintf("%d (%s)", total, counts(classes))
 }
 
-// counts lists the greatest first, and leaves out what never was.
+// counts lists the counters that are not 0, the greatest first.
 func counts(m map[string]int64) string {
 	names := slices.SortedFunc(maps.Keys(m), func(a, b string) int {
 		return cmp.Or(cmp.Compare(m[b], m[a]), cmp.Compare(a, b))

@@ -8,7 +8,7 @@ import (
 
 // Point is one stretch of the timeline.
 type Point struct {
-	Seconds float64 `json:"seconds"` // its end, since the run's begin
+	Seconds float64 `json:"seconds"` // its end, since the start of the run
 	RPS     float64 `json:"rps"`
 	P50     float64 `json:"p50_ms"`
 	P99     float64 `json:"p99_ms"`
@@ -18,12 +18,12 @@ type Point struct {
 	requests int64
 }
 
-// timeline is what happened, second by second.
+// timeline is the course of a run, second by second.
 type timeline struct {
 	begun  time.Time
 	points []Point
 
-	// The last point's stretch, which may still grow.
+	// The stretch of the last point, which may still grow.
 	from, to time.Time
 	latency  *hdrhistogram.Histogram
 	errors   int64
@@ -43,8 +43,8 @@ func (t *timeline) add(now time.Time, h *hdrhistogram.Histogram, errors int64) P
 	return t.points[len(t.points)-1]
 }
 
-// finish adds what is left; too short for a stretch of its own, it lengthens
-// the one before.
+// finish adds the rest. If it is too short for a stretch of its own, it extends
+// the last one.
 func (t *timeline) finish(now time.Time, h *hdrhistogram.Histogram, errors int64) {
 	if t.latency == nil || now.Sub(t.to) >= shortest {
 		t.add(now, h, errors)

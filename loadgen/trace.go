@@ -14,12 +14,12 @@ import (
 	"sync"
 )
 
-// maxLine bounds a line of a file of keys.
+// maxLine bounds a line of a file of keys, in bytes.
 const maxLine = 64 << 10
 
-// trace streams a file of keys to all workers, in the file's order, so that
-// what is asked for close together in it is so here too. Nothing but a short
-// queue is held in memory.
+// trace streams a file of keys to all workers in the file's order, so that keys
+// that are close in the file are read close together. It holds only a short
+// queue in memory.
 type trace struct {
 	queue chan traceLine
 	wait  sync.WaitGroup
@@ -34,7 +34,7 @@ type traceLine struct {
 	size int
 }
 
-// openTrace begins to read a file; again says to start over at its end.
+// openTrace begins to read a file. again makes it start over at the end.
 func openTrace(ctx context.Context, name string, again bool) (*trace, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -62,7 +62,7 @@ func (t *trace) next() (string, int, bool) {
 	return l.key, l.size, ok
 }
 
-// close ends the reading and says whether it failed.
+// close ends the reading, and returns its error.
 func (t *trace) close() error {
 	t.stop()
 	t.wait.Wait()
@@ -86,7 +86,7 @@ func (t *trace) stream(ctx context.Context, f *os.File, again bool) error {
 			return err
 		}
 		if n == 0 {
-			return errors.New("there are none")
+			return errors.New("the file has no keys")
 		}
 		if !again {
 			return nil
@@ -101,7 +101,8 @@ func (t *trace) stream(ctx context.Context, f *os.File, again bool) error {
 func (t *trace) lines(ctx context.Context, r io.Reader) (n int64, err error) {
 	scan := bufio.NewScanner(r)
 	scan.Buffer(make([]byte, 0, 4096), maxLine)
-	// bufio.ScanLines would take a key's own last CR for part of the line break.
+	// bufio.ScanLines would drop a CR at the end of a key as part of the line
+	// break.
 	scan.Split(splitLines)
 	number := 1
 	for ; scan.Scan(); number++ {

@@ -11,7 +11,7 @@ import (
 	"kring/client"
 )
 
-// cluster is what workers send their requests to.
+// cluster is where workers send their requests.
 type cluster interface {
 	GetWith(ctx context.Context, group, key string, o client.GetOptions) (*client.Value, error)
 	Put(ctx context.Context, group, key string, value []byte, o client.PutOptions) (*client.Written, error)
@@ -31,8 +31,8 @@ type worker struct {
 	buffer  []byte
 }
 
-// run goes on until the pace says that it is over. Requests that are under way
-// then are waited for, until ctx ends: those cut off by that are no samples.
+// run sends requests until pace ends the run. It then waits for requests in
+// flight until ctx ends. A request that ctx cancels is no sample.
 func (w *worker) run(ctx context.Context) error {
 	for {
 		due, ok := w.pace.next()
@@ -167,8 +167,8 @@ func (s *sample) answer(m *client.Meta) {
 	s.from = provenanceOf(m.CacheStatus)
 }
 
-// hopeless are the errors that end a run, with the flags to blame: nothing that
-// it would go on to measure means anything.
+// hopeless are the errors that end a run, with the flag to blame: after them
+// nothing worth measuring can follow.
 var hopeless = []struct {
 	err  error
 	flag string
@@ -188,7 +188,7 @@ func hopelessFlag(err error) string {
 	return ""
 }
 
-// fail notes an error, by its code or else its kind.
+// fail records an error by its code, or else by its kind.
 func (s *sample) fail(err error) {
 	s.detail = err.Error()
 	if flag := hopelessFlag(err); flag != "" {

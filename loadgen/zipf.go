@@ -5,17 +5,17 @@ import (
 	"math/rand/v2"
 )
 
-// zipf draws ranks 0…n−1, rank k with a probability proportional to
-// (k+1)^−s, for any s > 0: rejection-inversion (W. Hörmann and G. Derflinger,
+// zipf draws ranks 0…n−1, rank k with a probability proportional to (k+1)^−s,
+// for any s > 0, by rejection-inversion (W. Hörmann and G. Derflinger,
 // "Rejection-inversion to generate variates from monotone discrete
-// distributions", ACM TOMACS 6(3), 1996). It needs no table and under two
-// numbers a draw. math/rand's Zipf is the same method for s > 1 only, where
+// distributions", ACM TOMACS 6(3), 1996). It needs no table and fewer than two
+// numbers a draw. math/rand's Zipf is the same method, but only for s > 1, and
 // cache traces often have less.
 type zipf struct {
 	s, n    float64
-	hFirst  float64 // area from which the numbers are drawn: here …
-	hLast   float64 // … to here
-	shorten float64 // a candidate this close to its rank needs no second look
+	hFirst  float64 // the numbers are drawn from the area between here …
+	hLast   float64 // … and here
+	shorten float64 // a candidate this close to its rank needs no second test
 }
 
 func newZipf(s float64, n int64) zipf {
@@ -47,7 +47,7 @@ func (z *zipf) integral(x float64) float64 {
 }
 
 func (z *zipf) inverse(x float64) float64 {
-	// Rounding may lead just outside of what the integral can be.
+	// Rounding may lead just outside the range of the integral.
 	t := math.Max(x*(1-z.s), -1)
 	return math.Exp(logRatio(t) * x)
 }

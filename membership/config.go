@@ -10,33 +10,33 @@ import (
 // Config is the section `cluster` of the configuration.
 type Config struct {
 	// Name is the cluster's name, 1 to 256 bytes. A node refuses nodes of
-	// another name. Default: kring. It must not be empty.
+	// another name. Default: kring. Empty is refused.
 	Name string `mapstructure:"name"`
-	// Discovery is how nodes find each other. Default: static, the only one
-	// that this version knows.
+	// Discovery is how nodes find each other. Default: static, the only value
+	// of this version.
 	Discovery string `mapstructure:"discovery"`
-	// Peers are all nodes of the cluster, this one included, each as
+	// Peers are all nodes of the cluster, including this one, each as
 	// "id=http://host:port" or "id=http://host:port;weight=N". Default: empty,
-	// which is this node alone.
+	// this node alone.
 	Peers []string `mapstructure:"peers"`
 	// Electors are not used in this version. Default: empty.
 	Electors []string `mapstructure:"electors"`
-	// Lease is not used in this version. Default: 1s.
+	// Lease is not used in this version. Default: 1s. Zero has no effect.
 	Lease time.Duration `mapstructure:"lease"`
 	// Replicas is how many nodes hold a copy of each entry. Default: 1, the
-	// only number that this version knows.
+	// only value of this version.
 	Replicas int `mapstructure:"replicas"`
-	// VirtualNodes is the number of points on the ring for each unit of
-	// weight, 1 to 65536. Default: 512.
+	// VirtualNodes is the number of points on the ring for each unit of weight,
+	// 1 to 65536. Default: 512. Zero is refused.
 	VirtualNodes int `mapstructure:"virtual_nodes"`
-	// Weight is this node's share of the ring relative to the others', 1 to
+	// Weight is this node's share of the ring relative to the others, 1 to
 	// 1000. Default: 1.
 	Weight int `mapstructure:"weight"`
 	// Hash is crc32 (with a finaliser) or crc32-plain, which places keys as
 	// golang/groupcache does. Default: crc32.
 	Hash string `mapstructure:"hash"`
-	// Secret is shared by all nodes of a cluster. Each node proves it to the
-	// other once per connection. Default: empty, which asks for no proof.
+	// Secret is shared by all nodes of a cluster. Two nodes prove it to each
+	// other once per connection. Default: empty, no proof is asked for.
 	Secret string `mapstructure:"secret"`
 }
 
@@ -50,17 +50,18 @@ const MaxName = 256
 
 // hashes are the ring's hash functions by their names in the configuration.
 var hashes = map[string]consistenthash.Hash{
-	"crc32":       nil, // consistenthash's default: CRC32 with a finaliser
+	"crc32":       nil, // the default of consistenthash: CRC32 with a finaliser
 	"crc32-plain": consistenthash.PlainCRC32,
 }
 
-// RingParameters is what must be equal on all nodes, besides the members, for
-// them to place keys alike.
+// RingParameters are the settings, besides the members, that must be equal on
+// all nodes so that they place keys alike.
 func (c Config) RingParameters() string {
 	return fmt.Sprintf("hash=%s virtual_nodes=%d", c.Hash, c.VirtualNodes)
 }
 
-// checkShared checks the settings that all nodes have alike, besides the list.
+// checkShared checks the settings that must be equal on all nodes, except the
+// list.
 func (c Config) checkShared() error {
 	if c.Discovery != "static" {
 		return fmt.Errorf("cluster.discovery: %q: only static is known", c.Discovery)

@@ -2,7 +2,7 @@
 //
 // All nodes agree on the View: its number, its members, and the ring over them.
 // Today the only view is the static list of the configuration. What one node
-// thinks of the others (links, circuits, outages) is not in it; that is for
+// thinks of the others (links, circuits, outages) is not part of it; that is in
 // package peers.
 //
 // The package does no I/O and has no clock. A View is immutable and safe for

@@ -13,19 +13,19 @@ import (
 type Member struct {
 	// ID is the stable name on the ring.
 	ID string
-	// URL is where other nodes reach it: http://host:port.
+	// URL is the node's address for other nodes: http://host:port.
 	URL string
 	// Weight is its share of the ring relative to the others', 1 to 1000.
 	Weight int
 }
 
-// ids are names that are safe in headers, logs and labels.
+// ids matches names that are safe in headers, logs and labels.
 var ids = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`)
 
-// maxWeight keeps a slip of the finger from filling memory with ring points.
+// maxWeight keeps a mistyped weight from filling the memory with ring points.
 const maxWeight = 1000
 
-// check checks what one node says of itself.
+// check checks a node's own settings.
 func (m Member) check() error {
 	if m.Weight < 1 || m.Weight > maxWeight {
 		return fmt.Errorf("cluster.weight: %d: must be 1 to %d", m.Weight, maxWeight)
@@ -36,7 +36,7 @@ func (m Member) check() error {
 	return nil
 }
 
-// parseList reads the list cluster.peers; the members come back by id.
+// parseList reads the list cluster.peers. The members are sorted by id.
 func parseList(list []string) ([]Member, error) {
 	members := make([]Member, 0, len(list))
 	byURL := make(map[string]string, len(list))
@@ -58,7 +58,7 @@ func parseList(list []string) ([]Member, error) {
 	return members, nil
 }
 
-// agree checks that the list knows self as self knows itself.
+// agree checks that the list's entry of self agrees with self's own settings.
 func agree(members []Member, self Member, list []string) error {
 	for _, m := range members {
 		if m.ID != self.ID {

@@ -10,14 +10,15 @@ import (
 	"kring/consistenthash"
 )
 
-// View is who is in the cluster. It is immutable; a change makes another View.
+// View is the members of the cluster and the ring over them. It is immutable; a
+// change makes another View.
 type View struct {
-	// Number is 1: the static list is the only view there is.
+	// Number is 1: the static list is the only view.
 	Number uint64
 	// ID is equal on all nodes with the same list and ring parameters.
 	ID uint64
-	// Fingerprint is ID for people: a hash over the cluster's name, the ring
-	// parameters and the members, in hexadecimal digits.
+	// Fingerprint is ID for people to read: a hash over the cluster's name, the
+	// ring parameters and the members, in hexadecimal digits.
 	Fingerprint string
 	// Members are all nodes, in the order of their ids.
 	Members []Member
@@ -27,8 +28,8 @@ type View struct {
 	shares map[string]float64
 }
 
-// StaticView is the view of the list cluster.peers, as all nodes that have this
-// list share it. Its errors name the field and the value.
+// StaticView is the view of the list cluster.peers. All nodes with this list
+// have the same view. Its errors name the field and the value.
 func StaticView(cfg Config) (*View, error) {
 	if err := cfg.checkShared(); err != nil {
 		return nil, err
@@ -40,9 +41,9 @@ func StaticView(cfg Config) (*View, error) {
 	return newView(cfg, members), nil
 }
 
-// OwnView is the static view of one node: self must be in the list. Without a
-// list, self is the only member. Self's URL counts only then; its weight is by
-// default the configuration's.
+// OwnView is the static view of one node. self must be in the list. Without a
+// list, self is the only member, and only then its URL counts. A zero weight of
+// self means the configuration's.
 func OwnView(cfg Config, self Member) (*View, error) {
 	if err := cfg.checkShared(); err != nil {
 		return nil, err

@@ -7,7 +7,7 @@ import (
 	"kring/membership"
 )
 
-// options are what a node knows of itself and of the cluster.
+// options are the settings of one node.
 type options struct {
 	Self   membership.Member
 	Config membership.Config
@@ -17,7 +17,7 @@ func TestAnImpossibleListIsOneClearLine(t *testing.T) {
 	const a, b = "n0=http://h0:1", "n1=http://h1:1"
 	for name, test := range map[string]struct {
 		tune func(o *options)
-		want string // all of it must be in the message
+		want string // parts of the message
 	}{
 		"self missing":      {func(o *options) { o.Self.ID = "other" }, `cluster.peers: "n0=http://h0:1, n1=http://h1:1": this node's id other is missing; set node.id (--node-id) to the one that this node is`},
 		"duplicate id":      {list(a, "n0=http://h2:1"), `cluster.peers: "n0=http://h2:1": the id n0 is there twice`},

@@ -96,7 +96,7 @@ func TestNodesAndAWorkerShareAPool(t *testing.T) {
 	}
 }
 
-// Hits assign nothing: only loads do (L9).
+// Hits assign nothing: only loads do.
 func TestHitsAssignNothing(t *testing.T) {
 	c := nodetest.Start(t, 1, func(_ int, cfg *node.Config) { cfg.Pools[0].Policy = "least_in_flight" })
 	n := c.Nodes[0]

@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// nextAddress is how long one address of a name is tried alone: then the next is
-// tried beside it. (RFC 8305 advises 250 ms, package net takes 300.)
+// nextAddress is how long one address of a name is tried alone. Then the next
+// is tried beside it. (RFC 8305 advises 250 ms, package net takes 300.)
 const nextAddress = 300 * time.Millisecond
 
 type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
-// spread is dial for names with several addresses. A net.Dialer takes the first
-// one whenever it can, and resolvers tend to put the same one first. Here each
-// connection begins with any of them, and goes on with the others if that one
-// refuses or says nothing.
+// spread makes a dialFunc for names with several addresses. A net.Dialer
+// prefers the first address, and resolvers tend to put the same one first, so
+// all connections would go there. spread begins each connection with a random
+// address, and goes on with the others if that one refuses or is silent.
 func spread(lookup func(ctx context.Context, host string) ([]string, error), dial dialFunc) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		host, port, err := net.SplitHostPort(address)
@@ -42,8 +42,8 @@ func spread(lookup func(ctx context.Context, host string) ([]string, error), dia
 	}
 }
 
-// dialAny gives the first connection that one of the addresses takes, or the
-// errors of all.
+// dialAny returns the first connection to one of the addresses, or the errors
+// of all.
 func dialAny(ctx context.Context, network string, addresses []string, dial dialFunc) (net.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	type result struct {
@@ -63,7 +63,7 @@ func dialAny(ctx context.Context, network string, addresses []string, dial dialF
 			results <- result{conn, err}
 		}()
 	}
-	// Whoever is still connecting is stopped, and waited for.
+	// The other attempts are cancelled and waited for.
 	defer func() {
 		cancel()
 		for ; ended < begun; ended++ {

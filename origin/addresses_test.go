@@ -21,14 +21,14 @@ import (
 	"kring/origin"
 )
 
-// names is a resolver, and a network behind it on which an address answers with
+// names is a resolver and the network behind it. An address answers with
 // itself, refuses or hangs.
 type names struct {
-	mu      sync.Mutex // guards all below
+	mu      sync.Mutex // guards the fields below
 	of      map[string][]string
 	refuses map[string]bool
 	hangs   map[string]bool
-	slow    map[string]bool // connects, later than the next address is tried
+	slow    map[string]bool // connects, but later than nextAddress
 	lookups int
 	dialled []string // address:port, in order
 	open    int
@@ -51,7 +51,7 @@ func (n *names) count(address string) (c int) {
 	return c
 }
 
-// resolve makes an origin use the names.
+// resolve makes an origin use names.
 func (n *names) resolve(t *testing.T, answer string) change {
 	return func(_ *balance.Config, o *origin.Options) {
 		o.Lookup = func(_ context.Context, host string) ([]string, error) {
@@ -99,12 +99,12 @@ func (n *names) resolve(t *testing.T, answer string) change {
 
 const addressAnswer = "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s"
 
-// A connection that is older than max_connection_age is closed, however busy it
-// is; 0 keeps it.
+// A connection older than max_connection_age is closed, however busy it is.
+// With 0 it is kept.
 func TestAConnectionHasAGreatestAge(t *testing.T) {
 	for _, tt := range []struct {
 		age   time.Duration
-		dials int // of a load each second for ten minutes
+		dials int // for one load a second in ten minutes
 	}{
 		{5 * time.Minute, 2},
 		{time.Minute, 10},
@@ -121,7 +121,8 @@ func TestAConnectionHasAGreatestAge(t *testing.T) {
 					s.load(t, "k", nil).mustBe(t, "10.0.0.1")
 					time.Sleep(time.Second)
 				}
-				// A load may come at the very moment at which the connection gets too old.
+				// A load may start at the very moment at which the connection
+				// gets too old.
 				if got := n.count("10.0.0.1"); got < tt.dials*9/10 || got > tt.dials*11/10 || n.lookups != got {
 					t.Errorf("%d connections, %d lookups; want %d", got, n.lookups, tt.dials)
 				}
@@ -138,8 +139,8 @@ func TestAConnectionHasAGreatestAge(t *testing.T) {
 	}
 }
 
-// The default finds a new address within five minutes, under steady load.
-func TestANameThatMovesIsFollowed(t *testing.T) {
+// With the default age, steady load finds a new address within five minutes.
+func TestAnAddressThatChangesIsNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &names{of: map[string][]string{"a.test": {"10.0.0.1"}}}
 		s := start(t, "/{key}", []string{"http://a.test:8100"}, n.resolve(t, addressAnswer), ejectAtOnce)
@@ -184,9 +185,9 @@ func TestAllAddressesOfANameAreUsed(t *testing.T) {
 	})
 }
 
-// Addresses that refuse or hang cost a moment, not the load; the endpoint is to
-// blame when all of them do.
-func TestADeadAddressIsNoError(t *testing.T) {
+// Addresses that refuse or hang cost a moment, not the load. The endpoint is to
+// blame when all its addresses do.
+func TestADeadAddressFailsNoLoad(t *testing.T) {
 	for _, tt := range []struct {
 		name           string
 		refuses, hangs map[string]bool
@@ -251,12 +252,12 @@ func TestADeadAddressIsNoError(t *testing.T) {
 	})
 }
 
-// A host outside of ASCII goes out as its punycode: to the resolver, in the Host
-// header, in TLS, and when the endpoint is probed.
+// A host with non-ASCII letters goes out as punycode: to the resolver, in the
+// Host header, in TLS, and in probes.
 func TestInternationalNames(t *testing.T) {
 	secure, caFile := serverTLS(t)
 	for _, scheme := range []string{"http", "https"} {
-		var mu sync.Mutex // guards what follows
+		var mu sync.Mutex // guards the variables below
 		seen := map[string]bool{}
 		see := func(what string) {
 			mu.Lock()
@@ -288,7 +289,7 @@ func TestInternationalNames(t *testing.T) {
 				o.Config.CAFile = caFile
 			}
 		})
-		want := []string{"lookup xn--bcher-kva.test", "server name xn--bcher-kva.test"} // which the certificate does not have
+		want := []string{"lookup xn--bcher-kva.test", "server name xn--bcher-kva.test"} // the certificate does not have this name
 		if r := s.load(t, "k", nil); scheme == "http" {
 			r.mustBe(t, "a")
 			want = []string{"lookup xn--bcher-kva.test", "host xn--bcher-kva.test:" + port}
@@ -302,8 +303,8 @@ func TestInternationalNames(t *testing.T) {
 	}
 }
 
-// The zone of an IPv6 address is for the dialler, and not for the server: it may
-// not be in Host (RFC 6874 §4).
+// The zone of an IPv6 address is for the dialler only. It may not be in Host
+// (RFC 6874 §4).
 func TestHostHasNoZone(t *testing.T) {
 	hosts := make(chan string, 1)
 	l := lie(t, func(c net.Conn, r *http.Request, n int64) bool {

@@ -24,7 +24,7 @@ func TestValue(t *testing.T) {
 	srv := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		h := w.Header()
 		h.Set("Content-Type", "text/plain; charset=utf-8")
-		h.Set("Content-Encoding", "gzip") // and yet no gzip: never decoded
+		h.Set("Content-Encoding", "gzip") // but the body is not gzip: the origin never decodes
 		h.Set("ETag", `W/"v1"`)
 		h.Set("Last-Modified", "Mon, 02 Jan 2006 15:04:05 GMT")
 		h.Add("Cache-Tag", "red, blue,,red")
@@ -113,7 +113,7 @@ func TestStatuses(t *testing.T) {
 		{301, cache.ErrOriginFailed, false, nil},
 		{302, cache.ErrOriginFailed, false, nil},
 		{307, cache.ErrOriginFailed, false, nil},
-		{304, cache.ErrOriginBadAnswer, true, nil}, // nobody asked for it
+		{304, cache.ErrOriginBadAnswer, true, nil}, // the request had no condition
 		{304, cache.ErrOriginBadAnswer, true, &cache.Entry{}},
 		{304, cache.ErrOriginBadAnswer, true, &cache.Entry{Negative: true, OriginETag: `"v1"`}},
 		{400, cache.ErrOriginFailed, false, nil},
@@ -145,7 +145,7 @@ func TestStatuses(t *testing.T) {
 				t.Errorf("loaded %+v, %v; want a negative entry", r.Loaded, r.err)
 			}
 			if r.Endpoint != "a" {
-				t.Errorf("endpoint %q", r.Endpoint) // of a failed load, too: explanations name it
+				t.Errorf("endpoint %q", r.Endpoint) // a failed load names it, too, for explanations
 			}
 			if r.sent != 1 || s.healthy("a") == tt.blamed {
 				t.Errorf("sent %d, endpoint healthy %v; want 1, %v", r.sent, s.healthy("a"), !tt.blamed)
@@ -154,8 +154,8 @@ func TestStatuses(t *testing.T) {
 	}
 }
 
-// The statuses that count against an endpoint are a setting; what a key gets for
-// them stays what it is.
+// A setting names the statuses that count against an endpoint. It does not
+// change what a key gets for them.
 func TestFailStatuses(t *testing.T) {
 	for _, tt := range []struct {
 		statuses []int
@@ -182,9 +182,9 @@ func TestFailStatuses(t *testing.T) {
 	}
 }
 
-// An application that answers 500 for some keys is not sick: its endpoints stay,
-// however many such keys are asked for, and the other keys are answered.
-func TestAnApplicationsErrorIsTheKeys(t *testing.T) {
+// An application that answers 500 for some keys is not sick. Its endpoints
+// stay, however often such keys are requested, and other keys are answered.
+func TestAnApplicationsErrorDoesNotEjectTheEndpoint(t *testing.T) {
 	answer := func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/bad") {
 			w.WriteHeader(http.StatusInternalServerError)
@@ -241,8 +241,8 @@ func TestConditionalLoads(t *testing.T) {
 	}
 }
 
-// A 304 that names another entity tag says nothing of the entry that was to be
-// compared: the value is asked for again, without a condition.
+// A 304 with another entity tag is about another entry. The key is requested
+// again without a condition.
 func TestNotModifiedOfAnotherTag(t *testing.T) {
 	for _, tt := range []struct {
 		told, had string
@@ -281,8 +281,8 @@ func TestNotModifiedOfAnotherTag(t *testing.T) {
 	}
 }
 
-// Of a missing key and of one that is not modified, tags are kept, too, and an
-// answer that depends on what no key names is not stored.
+// Tags of a missing key and of an unmodified one are kept, too. An answer that
+// depends on more than the key is not stored.
 func TestTagsWithoutAValue(t *testing.T) {
 	srv := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Tag", "red,blue")
@@ -308,7 +308,7 @@ func TestTagsWithoutAValue(t *testing.T) {
 	}
 }
 
-// Bytes behind an answer without a body are as bad as behind one with.
+// Bytes behind an answer without a body are as bad as behind a body.
 func TestBytesBehindNotModified(t *testing.T) {
 	l := lie(t, say("HTTP/1.1 304 Not Modified\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"))
 	s := start(t, "/{key}", []string{l.url}, ejectAtOnce)
@@ -319,8 +319,8 @@ func TestBytesBehindNotModified(t *testing.T) {
 	}
 }
 
-// A 304 brings the headers that take the place of the stored ones, but not
-// those that say how the value's bytes are to be read.
+// A 304 replaces stored headers, but not those that say how to read the value's
+// bytes.
 func TestNotModifiedBringsHeaders(t *testing.T) {
 	l := lie(t, say("HTTP/1.1 304 Not Modified\r\nETag: W/\"v\"\r\nLast-Modified: Tue, 03 Jan 2006 15:04:05 GMT\r\n"+
 		"Content-Type: text/html\r\nContent-Encoding: gzip\r\nCache-Tag: red\r\nCache-Control: max-age=9\r\n\r\n"))
@@ -335,7 +335,7 @@ func TestNotModifiedBringsHeaders(t *testing.T) {
 	}
 }
 
-// A 304 may say, too, that the value depends on what no key can name.
+// A 304 may also say that the value depends on more than the key.
 func TestNotModifiedThatVaries(t *testing.T) {
 	l := lie(t, say("HTTP/1.1 304 Not Modified\r\nVary: Accept, *\r\n\r\n"))
 	r := start(t, "/{key}", []string{l.url}).load(t, "k", &cache.Entry{OriginETag: `"v"`})
@@ -344,8 +344,8 @@ func TestNotModifiedThatVaries(t *testing.T) {
 	}
 }
 
-// What faults.md has origins do: never a value, the connection not used again,
-// the endpoint blamed, and one request for one load.
+// Broken answers of faults.md: each is no value, closes the connection, blames
+// the endpoint, and counts one request for one load.
 func TestBrokenAnswers(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\n"
 	for _, tt := range []struct {
@@ -373,7 +373,7 @@ func TestBrokenAnswers(t *testing.T) {
 		{"a head that is cut", sayAndClose(ok + "Content-Le"), cache.ErrOriginBadAnswer},
 		{"an upgrade", say("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"), cache.ErrOriginBadAnswer},
 		{"interim answers for ever", say(strings.Repeat("HTTP/1.1 103 Early Hints\r\n\r\n", 100)), cache.ErrOriginBadAnswer},
-		{"an encoding that cannot be told", say(ok + "Content-Encoding: a\x01b\r\nContent-Length: 1\r\n\r\na"), cache.ErrOriginBadAnswer},
+		{"an encoding that cannot be kept", say(ok + "Content-Encoding: a\x01b\r\nContent-Length: 1\r\n\r\na"), cache.ErrOriginBadAnswer},
 		{"a 404 that is cut", sayAndClose("HTTP/1.1 404 Not Found\r\nContent-Length: 10\r\n\r\nshort"), cache.ErrOriginBadAnswer},
 		{"a part", say("HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-0/2\r\nContent-Length: 1\r\n\r\na"), cache.ErrOriginBadAnswer},
 		{"a status below 100", say("HTTP/1.1 099 Odd\r\nContent-Length: 0\r\n\r\n"), cache.ErrOriginBadAnswer},
@@ -383,8 +383,8 @@ func TestBrokenAnswers(t *testing.T) {
 			return false
 		}, cache.ErrOriginFailed},
 		{"reset in mid-body", func(c net.Conn, r *http.Request, _ int64) bool {
-			// A reset also takes away what was not read yet, so it may look like
-			// no answer at all.
+			// A reset also drops bytes that were not read yet, so it may look
+			// like no answer at all.
 			say(ok+"Content-Length: 10\r\n\r\nshort")(c, r, 0)
 			reset(t, c)
 			return false
@@ -411,9 +411,9 @@ func TestBrokenAnswers(t *testing.T) {
 	}
 }
 
-// The heads of one answer may have max_header_bytes, in one line or in many. More
-// is an error that says so, and the key's: the endpoint is not blamed, and another
-// one is not asked.
+// The heads of one answer may have max_header_bytes, in one line or in many. A
+// longer head is an error of the key: the endpoint is not blamed, and no other
+// one is asked.
 func TestHeadsOfAllSizes(t *testing.T) {
 	const start200, end = "HTTP/1.1 200 OK\r\n", "Content-Length: 5\r\n\r\n"
 	line := func(n int) string { return "X: " + strings.Repeat("x", n-len("X: \r\n")) + "\r\n" }
@@ -472,7 +472,7 @@ func TestHeadsOfAllSizes(t *testing.T) {
 	}
 }
 
-// What follows a chunked body has its bound, too.
+// The trailers of a chunked body are bounded, too.
 func TestTrailersAreBounded(t *testing.T) {
 	const chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n"
 	s := start(t, "/{key}", []string{lie(t, say(chunked+"X: "+strings.Repeat("x", 3000)+"\r\n\r\n")).url})
@@ -492,7 +492,7 @@ func TestTrailersAreBounded(t *testing.T) {
 		})
 		s := start(t, "/{key}", []string{l.url})
 		s.load(t, "k", nil).mustFail(t, cache.ErrOriginBadAnswer)
-		if n := <-written; n > 16<<20 { // what is beyond is in the buffers of two sockets
+		if n := <-written; n > 16<<20 { // the buffers of two sockets hold the rest
 			t.Errorf("%s: %d bytes of a trailer were taken", name, n)
 		}
 	}
@@ -535,7 +535,7 @@ func TestOddAnswersThatAreWhole(t *testing.T) {
 	}
 }
 
-// A blank before its colon makes no other header of one (RFC 9112 §5.1).
+// A blank before the colon does not make another header (RFC 9112 §5.1).
 func TestBlanksBehindTheNamesOfHeaders(t *testing.T) {
 	l := lie(t, say("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nCache-Control: max-age=60\r\ncache-control : no-store\r\nContent-Type  : text/plain\r\n\r\na"))
 	r := start(t, "/{key}", []string{l.url}).load(t, "k", nil)
@@ -545,8 +545,8 @@ func TestBlanksBehindTheNamesOfHeaders(t *testing.T) {
 	}
 }
 
-// stingy takes a byte at a time from the kernel, and only when all bytes that
-// the server will send are there.
+// stingy reads one byte at a time from the kernel, and only when all bytes of
+// the server have arrived.
 type stingy struct {
 	*net.TCPConn
 	all func()
@@ -557,8 +557,9 @@ func (c stingy) Read(p []byte) (int, error) {
 	return c.TCPConn.Read(p[:min(1, len(p))])
 }
 
-// A TLS server that closes says goodbye, which is not a part of an answer: it may
-// be there when the answer is read. What is a part of one still is an error.
+// A TLS server that closes sends a goodbye, which is not a part of the answer
+// and may arrive before the answer is read. Bytes of another answer are still
+// an error.
 func TestWhatFollowsAnAnswerInTLS(t *testing.T) {
 	secure, caFile := serverTLS(t)
 	const ok = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na"
@@ -622,7 +623,7 @@ func TestNegativeWithoutItsBody(t *testing.T) {
 	}
 }
 
-// An answer without end, of known or unknown length, is cut at the cap.
+// An endless answer, of known or unknown length, is cut at max_body_bytes.
 func TestEndlessBody(t *testing.T) {
 	for _, head := range []string{"\r\n", "Transfer-Encoding: chunked\r\n\r\n", "Content-Length: 10000000000\r\n\r\n"} {
 		written := make(chan int, 1)
@@ -641,15 +642,15 @@ func TestEndlessBody(t *testing.T) {
 		})
 		s := start(t, "/{key}", []string{l.url}, func(_ *balance.Config, o *origin.Options) { o.Config.MaxBodyBytes = 1 << 20 })
 		s.load(t, "k", nil).mustFail(t, cache.ErrOriginBadAnswer)
-		// What was written beyond the cap is in the buffers of two sockets.
+		// The buffers of two sockets hold what was written beyond the limit.
 		if n := <-written; n > 16<<20 {
 			t.Errorf("%q: %d bytes were taken of a body capped at 1 MiB", head, n)
 		}
 	}
 }
 
-// What an endpoint sends when nobody has asked, after an answer that was whole,
-// is not the answer to the next key: its connection is not used again.
+// Bytes that an endpoint sends after a whole answer are not the answer to the
+// next key: the connection is not used again.
 func TestBytesOnAKeptConnection(t *testing.T) {
 	const evil = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
 	secure, caFile := serverTLS(t)
@@ -704,9 +705,9 @@ func TestBytesOnAKeptConnection(t *testing.T) {
 	}
 }
 
-// An endpoint that now and then sends another answer behind the one it owes:
-// what follows never becomes the value of the next key, however many loads
-// wait for connections.
+// An endpoint now and then sends another answer behind the one it owes. The
+// surplus never becomes the value of the next key, however many loads wait for
+// connections.
 func TestAnswersAreNeverMixedUp(t *testing.T) {
 	l := lie(t, func(c net.Conn, r *http.Request, n int64) bool {
 		key := r.URL.Path[1:]

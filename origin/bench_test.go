@@ -10,7 +10,7 @@ import (
 	"kring/origin"
 )
 
-// One load over loopback, the server's work included.
+// One load over loopback, including the server's work.
 func BenchmarkLoad(b *testing.B) {
 	value := make([]byte, 1024)
 	srv := serve(b, func(w http.ResponseWriter, _ *http.Request) { w.Write(value) })

@@ -16,31 +16,31 @@ import (
 const (
 	// connectTimeout bounds dialling and the TLS handshake together.
 	connectTimeout = 3 * time.Second
-	// keepIdle is how long a connection waits for its next load.
+	// keepIdle is how long an idle connection is kept.
 	keepIdle = 30 * time.Second
 )
 
-// client sends requests to endpoints and keeps connections for the next ones.
+// client sends requests to endpoints and keeps their connections.
 //
-// It is not http.Transport because that one does not tell how often it sent a
-// request (the books would not know how often an origin was asked), and puts a
-// connection back before it knows whether bytes follow the answer (so what a
-// confused origin sent too much could become the next key's value). The parsing
-// is net/http's.
+// It replaces http.Transport for two reasons. http.Transport does not tell how
+// often it sent a request, so the books could not count an origin's requests.
+// And it keeps a connection before it knows whether bytes follow the answer, so
+// the surplus of a confused origin could become the value of the next key.
+// net/http does the parsing.
 type client struct {
 	dial dialFunc
 	tls  *tls.Config
-	head int64         // bytes of an answer's headers, at most
-	most int           // idle connections for each endpoint
-	age  time.Duration // of a connection that is kept, at most; 0: any
+	head int64         // bytes of an answer's head, at most
+	most int           // idle connections to each endpoint, at most
+	age  time.Duration // of a kept connection, at most; 0: no limit
 
-	// mu guards idle and closed, and whether a connection is in idle.
+	// mu guards idle and closed, and also whether a connection is in idle.
 	mu     sync.Mutex
-	idle   map[string][]*conn // by endpoint, the last used at the end
+	idle   map[string][]*conn // by endpoint; the last used is at the end
 	closed bool
 }
 
-// connectError is a failure before anything could be sent.
+// connectError is a failure before a byte was sent.
 type connectError struct{ err error }
 
 func (e *connectError) Error() string { return "connect: " + e.err.Error() }
@@ -49,12 +49,12 @@ func (e *connectError) Unwrap() error { return e.err }
 // exchange sends a GET to an endpoint and reads the head of the answer. It adds
 // to sent how often the origin has seen the request.
 //
-// A server may close a kept connection at any time, also when the next request
-// is already on its way. If that happens before the first byte of the answer,
-// the request is sent again on a new connection, once (RFC 9110 §9.2.2). This is
-// part of keeping connections, and no second try that the budget pays for. The
-// new connection is never a kept one: those may be closed, too. Some servers say
-// 408 when they close an idle connection: that is no answer to a request that
+// A server may close a kept connection at any time, also while the next request
+// is on its way. If that happens before the first byte of the answer, exchange
+// sends the request again, once, on a new connection (RFC 9110 §9.2.2). It
+// takes no kept connection for that, which may be closed as well. This repeat
+// is not a second try, and the budget does not pay for it. Some servers send
+// 408 when they close an idle connection. That is no answer to a request that
 // they have not read (RFC 9110 §15.5.9).
 func (c *client) exchange(ctx context.Context, u *url.URL, request []byte, sent *atomic.Int32) (*answer, error) {
 	key := u.Scheme + "://" + u.Host
@@ -87,7 +87,7 @@ func (c *client) connect(ctx context.Context, u *url.URL) (*conn, error) {
 	defer cancel()
 	port := u.Port()
 	if port == "" {
-		port = u.Scheme // net.Dial knows http and https
+		port = u.Scheme // net.Dial accepts the names http and https
 	}
 	dialled, err := c.dial(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
 	if err != nil {
@@ -107,7 +107,7 @@ func (c *client) connect(ctx context.Context, u *url.URL) (*conn, error) {
 	return newConn(raw, secure, c.head), nil
 }
 
-// take gives a kept connection that is still good, or nil.
+// take returns a kept connection that is still usable, or nil.
 func (c *client) take(key string) *conn {
 	for {
 		c.mu.Lock()
@@ -127,8 +127,9 @@ func (c *client) take(key string) *conn {
 	}
 }
 
-// put keeps a connection for the next request, or closes it. One that grows too
-// old is closed, so that a name is looked up again, however busy its endpoint is.
+// put keeps a connection for the next request, or closes it. A connection that
+// gets too old is closed, so that a busy endpoint's name is looked up again,
+// too.
 func (c *client) put(u *url.URL, k *conn) {
 	key := u.Scheme + "://" + u.Host
 	k.used = true
@@ -171,7 +172,7 @@ func (c *client) removeLocked(key string, k *conn) bool {
 	return false
 }
 
-// close closes what is idle, now and later.
+// close closes idle connections, and later ones when they become idle.
 func (c *client) close() {
 	c.mu.Lock()
 	idle := c.idle
@@ -185,8 +186,8 @@ func (c *client) close() {
 	}
 }
 
-// over reports whether a context has ended or is about to: connections get its
-// deadline too, and may notice first.
+// over reports whether a context has ended or is just about to: connections
+// have the same deadline, and may notice it first.
 func over(ctx context.Context) bool {
 	if ctx.Err() != nil {
 		return true

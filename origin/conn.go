@@ -18,10 +18,11 @@ import (
 )
 
 const (
-	// maxInterim bounds the 1xx answers before the one that counts.
+	// maxInterim bounds the 1xx answers before the final one.
 	maxInterim = 5
-	// bodyIdle is the longest wait for the next byte of a body. The wait for
-	// the head is bounded by the load's deadline only: a slow origin is slow there.
+	// bodyIdle is the longest wait for the next byte of a body. Only the load's
+	// deadline bounds the wait for the head, because a slow origin is slow
+	// there.
 	bodyIdle = 5 * time.Second
 	// recordWait bounds the wait for the rest of a TLS record after an answer.
 	recordWait = 10 * time.Millisecond
@@ -34,32 +35,33 @@ var (
 	errNoAnswer    = errors.New("no answer")
 )
 
-// longAgo is a deadline that has passed.
+// longAgo is a deadline in the past.
 var longAgo = time.Unix(1, 0)
 
-// conn is one connection to an endpoint, which serves one load at a time.
+// conn is one connection to an endpoint. It serves one load at a time.
 type conn struct {
-	raw *counted // what was dialled
+	raw *counted // as dialled
 	rw  net.Conn // raw, or TLS on top of it
 	br  *bufio.Reader
-	// head is how many bytes the heads of an exchange may have.
+	// head bounds the bytes of the heads of one exchange.
 	head int64
 	born time.Time
-	used bool // it has served an exchange before the present one
+	used bool // it has served an earlier exchange
 
-	// Of the present exchange.
-	asked    time.Time // when its request was sent
+	// The fields below are about the current exchange.
+	asked    time.Time // when the request was sent
 	deadline time.Time
-	idle     time.Duration // longest wait for a read; 0: until the deadline
+	idle     time.Duration // longest wait for a read; 0: only the deadline
 	room     int64         // bytes that the head may still take
-	answered bool          // a byte of an answer has come
-	broke    error         // of the last read; net/http hides it behind half a line
+	answered bool          // a byte of the answer has arrived
+	broke    error         // error of the last read; net/http hides it behind half a line
 
-	// mu guards cut, so that a deadline set for a read never undoes an interrupt.
+	// mu guards cut. A deadline that is set for a read must never undo an
+	// interrupt.
 	mu  sync.Mutex
 	cut bool
 
-	timer *time.Timer // closes the connection when it has been idle for long
+	timer *time.Timer // closes the connection when it has been idle for keepIdle
 }
 
 func newConn(raw *counted, rw net.Conn, head int64) *conn {
@@ -68,7 +70,7 @@ func newConn(raw *counted, rw net.Conn, head int64) *conn {
 	return c
 }
 
-// arm sets the deadline of all reads and writes, unless they are interrupted.
+// arm sets the deadline of all reads and writes, unless they were interrupted.
 func (c *conn) arm(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,19 +80,19 @@ func (c *conn) arm(t time.Time) error {
 	return c.raw.SetDeadline(t)
 }
 
-// interrupt ends all reads and writes, for good. The connection is not closed,
-// because whether its request arrived can only be asked of an open one.
+// interrupt ends all reads and writes for good. It does not close the
+// connection, because only an open one can tell whether its request arrived.
 func (c *conn) interrupt() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cut = true
-	// A connection that takes no deadline is closed already.
+	// A connection that refuses a deadline is already closed.
 	if c.raw.SetDeadline(longAgo) != nil {
 		c.raw.Close()
 	}
 }
 
-// source is what a conn's buffered reader reads from.
+// source is the reader below a conn's buffered reader.
 type source struct{ c *conn }
 
 func (s source) Read(p []byte) (int, error) {
@@ -115,7 +117,7 @@ func (s source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// answer is an answer whose head has been read, on its connection.
+// answer is an answer whose head has been read, and its connection.
 type answer struct {
 	*http.Response
 	conn *conn
@@ -124,8 +126,8 @@ type answer struct {
 
 var get = &http.Request{Method: http.MethodGet}
 
-// roundTrip sends a request and reads the head of its answer; seen says whether
-// the origin has seen the request, also when that fails.
+// roundTrip sends a request and reads the head of its answer. seen reports
+// whether the origin has seen the request, also after an error.
 func (c *conn) roundTrip(ctx context.Context, request []byte) (a *answer, seen bool, err error) {
 	c.asked = time.Now()
 	c.deadline, _ = ctx.Deadline()
@@ -154,10 +156,10 @@ func (c *conn) roundTrip(ctx context.Context, request []byte) (a *answer, seen b
 		case err != nil:
 			return nil, true, err
 		case resp.ProtoMajor != 1:
-			return nil, true, errors.New("the answer is not of HTTP/1")
+			return nil, true, errors.New("the answer is not HTTP/1")
 		case resp.StatusCode == http.StatusSwitchingProtocols:
 			return nil, true, errors.New("the origin switches protocols unasked")
-		case resp.StatusCode >= 200 || resp.StatusCode < 100: // not 1xx: no other answer follows
+		case resp.StatusCode >= 200 || resp.StatusCode < 100: // not 1xx: this is the final answer
 			if err := trimNames(resp.Header); err != nil {
 				return nil, true, err
 			}
@@ -168,10 +170,11 @@ func (c *conn) roundTrip(ctx context.Context, request []byte) (a *answer, seen b
 	return nil, true, errors.New("too many interim answers")
 }
 
-// trimNames takes off the blanks before the colon of a header, as a proxy must
-// (RFC 9112 §5.1): net/http leaves them, so that "Cache-Control : no-store" is
-// another header. By then the body has got its length without those. An answer
-// with such a header of its length may thus mean another body, and is refused.
+// trimNames removes blanks before the colon of a header, as a proxy must (RFC
+// 9112 §5.1). net/http keeps them, so that "Cache-Control : no-store" would be
+// an unknown header. But net/http has already read the body without such a
+// header. So an answer with such a header about its length may have another
+// body, and is refused.
 func trimNames(h http.Header) error {
 	for blank, values := range h {
 		name := textproto.CanonicalMIMEHeaderKey(strings.TrimRight(blank, " "))
@@ -187,28 +190,28 @@ func trimNames(h http.Header) error {
 	return nil
 }
 
-// seen reports whether an origin that gave no answer has seen the request that
-// was written to it whole. That its kernel has acknowledged the bytes is not
+// seen reports whether an origin that gave no answer has seen the request,
+// which was written whole. An acknowledgement by the origin's kernel is not
 // enough: a server that closes an idle connection at that moment never reads
-// them. What a connection's end says:
+// the bytes. The way the connection ended tells more:
 //
-//   - None, but the time is up: the request is there or on its way. Seen.
-//   - An end of file that acknowledges less than the request: closed before the
-//     request arrived. Not seen.
-//   - An end of file that acknowledges all of it: the server has read the request
-//     and gave up. Seen, unless a reset follows at once: a server that shuts
-//     down its side first, or says goodbye in TLS, acknowledges what it then
-//     throws away unread.
-//   - A reset of a kept connection: a kernel sends it for a process that closes
-//     a connection with bytes in it that the process has not read. Not seen. (A
-//     process can also ask for a reset of what it has read. This is rare, and
-//     looks the same from here.)
-//   - A reset of a new connection: nothing was idle here, so the server has got
-//     the request and gave up. Seen.
+//   - The time was over, and the connection stands: the request has arrived or
+//     will. Seen.
+//   - An end of file that acknowledges less than the request: the server closed
+//     before the request arrived. Not seen.
+//   - An end of file that acknowledges all of it: the server has read the
+//     request and gave up. Seen, unless a reset follows at once. A server that
+//     shuts down its side first, or says goodbye in TLS, acknowledges bytes
+//     that it then throws away unread.
+//   - A reset of a kept connection: a kernel sends it when a process closes a
+//     connection with unread bytes. Not seen. (A process can also ask for a
+//     reset after it has read all. This is rare, and looks the same from here.)
+//   - A reset of a new connection: this connection was never idle, so the
+//     server has got the request and gave up. Seen.
 func (c *conn) seen(err error) bool {
 	end := failed
 	switch {
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF): // which net/http makes of an early one
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF): // net/http turns an early io.EOF into the second
 		end = closed
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		end = c.raw.pending()
@@ -222,8 +225,8 @@ func (c *conn) seen(err error) bool {
 	return true
 }
 
-// read reads the body, which may have up to limit bytes, into a slice without
-// spare room, and checks that nothing follows it.
+// read reads the body, of at most limit bytes, into a slice without spare
+// capacity. It checks that nothing follows the body.
 func (a *answer) read(limit int64) ([]byte, error) {
 	b, err := readBody(a.Body, a.ContentLength, limit)
 	if err != nil {
@@ -232,7 +235,7 @@ func (a *answer) read(limit int64) ([]byte, error) {
 	return b, a.end()
 }
 
-// end checks that nothing follows an answer that was read to its end.
+// end checks that nothing follows an answer that was read whole.
 func (a *answer) end() error {
 	switch a.conn.pending() {
 	case noisy:
@@ -243,7 +246,7 @@ func (a *answer) end() error {
 	return nil
 }
 
-// firstRead bounds what is allocated on the word of a Content-Length.
+// firstRead bounds the first allocation: a Content-Length may lie.
 const firstRead = 64 << 10
 
 func readBody(r io.Reader, length, limit int64) ([]byte, error) {
@@ -280,7 +283,7 @@ func readBody(r io.Reader, length, limit int64) ([]byte, error) {
 	}
 }
 
-// atEnd checks that a body that has given all it may has no more.
+// atEnd checks that a body that has reached its limit has no more bytes.
 func atEnd(r io.Reader) error {
 	switch n, err := io.ReadFull(r, make([]byte, 1)); {
 	case n > 0:
@@ -291,8 +294,8 @@ func atEnd(r io.Reader) error {
 	return nil
 }
 
-// reusable ends the exchange, after its body was read and nothing was found
-// behind it, and reports whether the connection may serve another.
+// reusable ends the exchange after its body was read, and reports whether the
+// connection may serve another one.
 func (a *answer) reusable() bool {
 	return a.stop() && !a.Close
 }
@@ -303,27 +306,27 @@ func (a *answer) abandon() {
 	a.conn.close()
 }
 
-// state is what a connection has to say while nothing is asked.
+// state is the state of a connection between exchanges.
 type state uint8
 
 const (
 	quiet  state = iota
-	noisy        // bytes that nobody asked for
+	noisy        // unexpected bytes
 	closed       // by the other side
 	failed       // reset, or closed on this side
 )
 
 // pending looks for bytes after an answer, in every buffer on their way here.
-// It is what keeps one load's answer out of the next one's: a connection with
-// anything in it is not used again.
+// It keeps one load's answer out of the next load's: a connection with anything
+// in it is not used again.
 func (c *conn) pending() state {
 	if c.br.Buffered() > 0 {
 		return noisy
 	}
 	secure, ok := c.rw.(*tls.Conn)
 	if ok {
-		// A deadline that has passed lets TLS give what it has decrypted, but
-		// read nothing.
+		// With a deadline in the past TLS returns what it has decrypted, but
+		// reads nothing.
 		if s := c.decrypted(secure, longAgo); s != quiet {
 			return s
 		}
@@ -333,9 +336,9 @@ func (c *conn) pending() state {
 	}
 	s := c.raw.pending()
 	if ok && s == noisy {
-		// A record has come. It may hold bytes of an answer, or a word of TLS's
-		// own: the goodbye of a server that closes, mostly. Whichever it is, and
-		// if it is not whole yet, this connection is not used again.
+		// A record has arrived. It may hold bytes of an answer or a message of
+		// TLS itself, mostly the goodbye of a server that closes. In either
+		// case, and if it is incomplete, this connection is not used again.
 		if s = c.decrypted(secure, time.Now().Add(recordWait)); s == quiet {
 			s = closed
 		}
@@ -343,7 +346,7 @@ func (c *conn) pending() state {
 	return s
 }
 
-// decrypted looks for bytes, or the end, of what TLS can decrypt by then.
+// decrypted looks for bytes, or the end, in what TLS can decrypt until then.
 func (c *conn) decrypted(t *tls.Conn, by time.Time) state {
 	if c.raw.SetDeadline(by) != nil {
 		return failed
@@ -358,6 +361,6 @@ func (c *conn) decrypted(t *tls.Conn, by time.Time) state {
 	return quiet
 }
 
-// close closes the connection below TLS: what is closed early owes nobody a
-// farewell, and sending one could block.
+// close closes the connection below TLS. A connection that is given up needs no
+// goodbye, and sending one could block.
 func (c *conn) close() { c.raw.Close() }

@@ -9,19 +9,19 @@ import (
 )
 
 const (
-	// resetWait is how long a reset may take to follow the end of a connection:
-	// longer than a server needs from one system call to the next.
+	// resetWait is how long a reset may take to follow the end of a connection.
+	// It is longer than a server needs from one system call to the next.
 	resetWait = 50 * time.Millisecond
 	resetPoll = time.Millisecond
 )
 
-// counted is a dialled connection that knows how much was written to it, so
-// that it can tell whether all of that has arrived: see conn.seen.
+// counted is a dialled connection that counts the bytes written to it, so that
+// it can tell whether all have arrived: see conn.seen.
 type counted struct {
 	net.Conn
 	written uint64
-	// acked is what the other side had acknowledged before anything was
-	// written: the SYN counts.
+	// acked is what the other side had acknowledged before the first write: the
+	// SYN counts.
 	acked uint64
 }
 
@@ -38,15 +38,17 @@ func (c *counted) Write(p []byte) (int, error) {
 }
 
 // delivered reports whether the other side, which has closed the connection,
-// had got all that was written. (While the connection stands, this says
-// nothing: acknowledgements are delayed.) Where that cannot be known, what was written has arrived.
+// had received all that was written. (While the connection stands this says
+// nothing: acknowledgements are delayed.) Where this cannot be known, delivered
+// returns true.
 func (c *counted) delivered() bool {
 	acked, ok := sockets.Acknowledged(c.Conn)
 	return !ok || acked-c.acked >= c.written
 }
 
-// resetFollows reports whether the other side, which has ended its stream, now
-// resets the connection: its process has closed it and has not read all bytes.
+// resetFollows reports whether the other side resets the connection just after
+// the end of its stream: its process has closed the connection without reading
+// all bytes.
 func (c *counted) resetFollows() bool {
 	for end := time.Now().Add(resetWait); ; time.Sleep(resetPoll) {
 		reset, known := sockets.WasReset(c.Conn)
@@ -56,7 +58,7 @@ func (c *counted) resetFollows() bool {
 	}
 }
 
-// pending looks into the kernel's buffer without taking anything out of it.
+// pending looks into the kernel's buffer and takes nothing out.
 func (c *counted) pending() state {
 	switch n, err := sockets.Unread(c.Conn); {
 	case n > 0:

@@ -13,32 +13,33 @@ import (
 )
 
 const (
-	// sayAgain is how long nothing more is said of a reason that has been logged.
-	sayAgain = time.Minute
-	// maxReasons bounds the reasons that are remembered: a few for each endpoint.
+	// logAgain is the time between two lines of the same reason.
+	logAgain = time.Minute
+	// maxReasons bounds the remembered reasons: a few for each endpoint.
 	maxReasons = 256
-	// maxCause bounds the text of a try's cause, in bytes: it may quote the origin.
+	// maxCause bounds the text of a try's cause in bytes: it may quote the
+	// origin.
 	maxCause = 512
 )
 
-// failures logs why loads fail, or needed a second try: each reason of each
-// endpoint when it is new, and once a minute while it lasts, with how often it
-// occurred meanwhile. An origin that is down would fill the log otherwise.
+// failures logs why loads fail or needed a second try. It logs each reason of
+// each endpoint when it is new, and then once a minute, with the number of
+// lines left out. An origin that is down would fill the log otherwise.
 type failures struct {
 	log     *slog.Logger
 	pool    string
 	reasons *throttle.Lines[reason]
 }
 
-// reason is what makes two failures one; the detail names the endpoint, and
-// never a key.
+// reason is the identity of a failure. The detail names the endpoint, never a
+// key.
 type reason struct {
 	code    cache.Code
 	detail  string
-	rescued bool // by a second try
+	rescued bool // a second try succeeded
 }
 
-// tried is a try that failed.
+// tried is a failed try.
 type tried struct {
 	endpoint string
 	err      *cache.Error
@@ -48,15 +49,15 @@ func newFailures(log *slog.Logger, pool string) *failures {
 	return &failures{log: log, pool: pool, reasons: throttle.New[reason](maxReasons)}
 }
 
-// say logs a load that failed, or was rescued by its second try, with all tries
-// that failed, unless that would be too much. The last of them is the reason. A
-// load that was cancelled has not failed.
-func (f *failures) say(ctx context.Context, l *cache.Load, tries []tried, rescued bool) {
+// report logs a load that failed, or that its second try rescued, with all
+// failed tries, unless the reason was logged within logAgain. The reason is
+// that of the last failed try. A cancelled load is not a failure.
+func (f *failures) report(ctx context.Context, l *cache.Load, tries []tried, rescued bool) {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return
 	}
 	last := tries[len(tries)-1]
-	notLogged, due := f.reasons.Due(reason{last.err.Code, last.err.Detail, rescued}, sayAgain)
+	notLogged, due := f.reasons.Due(reason{last.err.Code, last.err.Detail, rescued}, logAgain)
 	if !due {
 		return
 	}
@@ -71,12 +72,12 @@ func (f *failures) say(ctx context.Context, l *cache.Load, tries []tried, rescue
 			causes[i] = strings.ToValidUTF8(causes[i][:maxCause], "") + "…"
 		}
 	}
-	// The key is escaped as in a URL: its bytes are a client's.
+	// The key is escaped as in a URL, because a client chose its bytes.
 	attrs := []slog.Attr{
 		slog.String("pool", f.pool), slog.String("group", l.Key.Group), slog.String("key", url.PathEscape(l.Key.Key)),
 		slog.String("endpoint", last.endpoint), slog.String("tries", strings.Join(causes, "; ")), slog.Int("not_logged", notLogged),
 	}
-	if l.RequestID != "" { // none, of a refresh
+	if l.RequestID != "" { // a refresh has none
 		attrs = append(attrs, slog.String("request_id", l.RequestID))
 	}
 	f.log.LogAttrs(ctx, slog.LevelWarn, message, attrs...)

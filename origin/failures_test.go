@@ -18,7 +18,7 @@ import (
 	"kring/origin"
 )
 
-// Why loads fail is in the log, with the endpoint, and does not fill it.
+// The log says why loads fail, with the endpoint, and does not fill up.
 func TestFailuresAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -66,7 +66,7 @@ func TestFailuresAreLogged(t *testing.T) {
 			t.Errorf("a minute later: logged %q", got)
 		}
 
-		// A load that nobody wants any more has not failed.
+		// A cancelled load has not failed.
 		time.Sleep(time.Minute)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -79,7 +79,7 @@ func TestFailuresAreLogged(t *testing.T) {
 	})
 }
 
-// A line of a failed load says whose load it was, and what each try came to.
+// The line of a failed load names the load, and the result of each try.
 func TestALogLineSaysEverything(t *testing.T) {
 	broken := lie(t, sayAndClose("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello"))
 	var n atomic.Int64

@@ -11,14 +11,14 @@ import (
 	"kring/cache"
 )
 
-// maxSeconds is what RFC 9111 §1.2.2 has larger numbers mean.
+// maxSeconds is the value of larger numbers (RFC 9111 §1.2.2).
 const maxSeconds = 1 << 31
 
-// freshness reads what an answer's headers say of how long it is good
-// (RFC 9111 §5.2.2, §5.3, RFC 5861). This is a shared cache: s-maxage counts
-// before max-age, and private means no-store. Ages come from the Age header
-// alone, never from comparing a Date with this machine's clock, which may be
-// wrong. now is used for an Expires without a Date.
+// freshness reads the freshness of an answer from its headers (RFC 9111 §5.2.2,
+// §5.3, RFC 5861). Kring is a shared cache: s-maxage goes before max-age, and
+// private means no-store. Ages come only from the Age header, never from a
+// comparison of Date with this machine's clock, which may be wrong. now is used
+// for an Expires without a Date.
 func freshness(h http.Header, now time.Time) cache.Freshness {
 	f := cache.Unsaid
 	var maxAge, sMaxAge time.Duration = -1, -1
@@ -44,7 +44,7 @@ func freshness(h http.Header, now time.Time) cache.Freshness {
 	case sMaxAge >= 0:
 		f.TTL = sMaxAge
 		// s-maxage implies proxy-revalidate (RFC 9111 §5.2.2.10), unless the
-		// answer itself says for how long it may be stale.
+		// answer says how long it may be stale.
 		if f.StaleWhileRevalidate < 0 && f.StaleIfError < 0 {
 			f.MustRevalidate = true
 		}
@@ -53,13 +53,13 @@ func freshness(h http.Header, now time.Time) cache.Freshness {
 	case len(h.Values("Expires")) > 0:
 		f.TTL = expires(h, now)
 	}
-	// Unlike a max-age that cannot be read, such an Age is ignored (§5.1).
+	// An unreadable Age is ignored (§5.1), unlike an unreadable max-age.
 	f.Age, _ = seconds(firstMember(h, "Age"))
 	return f
 }
 
-// firstMember is the first member of a header that is meant to have one. The
-// rest is what another cache on the way has added (RFC 9111 §5.1).
+// firstMember is the first member of a header that should have only one.
+// Another cache on the way may have added the rest (RFC 9111 §5.1).
 func firstMember(h http.Header, name string) string {
 	for _, line := range h.Values(name) {
 		for v := range strings.SplitSeq(line, ",") {
@@ -71,8 +71,8 @@ func firstMember(h http.Header, name string) string {
 	return ""
 }
 
-// expires is the TTL that Expires gives. A date that cannot be read, "0" above
-// all, means already expired (RFC 9111 §5.3), and so do two.
+// expires is the TTL of an Expires header. An unreadable date, above all "0",
+// means already expired (RFC 9111 §5.3). So do two headers.
 func expires(h http.Header, now time.Time) time.Duration {
 	until, ok := date(h, "Expires", now)
 	if !ok {
@@ -81,7 +81,7 @@ func expires(h http.Header, now time.Time) time.Duration {
 	return min(max(0, until.Sub(dated(h, now))), maxSeconds*time.Second)
 }
 
-// date reads a header that is one date.
+// date reads a header that must be one date.
 func date(h http.Header, name string, now time.Time) (t time.Time, ok bool) {
 	lines := h.Values(name)
 	if len(lines) != 1 {
@@ -90,7 +90,8 @@ func date(h http.Header, name string, now time.Time) (t time.Time, ok bool) {
 	return cache.ParseDate(strings.Trim(lines[0], " \t"), now)
 }
 
-// dated is the time of an answer by its origin's clock, or now if it does not say.
+// dated is the time of an answer by its origin's clock, or now if the answer
+// has no Date.
 func dated(h http.Header, now time.Time) time.Time {
 	if t, ok := date(h, "Date", now); ok {
 		return t
@@ -98,15 +99,15 @@ func dated(h http.Header, now time.Time) time.Time {
 	return now
 }
 
-// lifetime reads the seconds of a directive. What cannot be read is 0: the
-// answer is taken for stale (RFC 9111 §4.2.1).
+// lifetime reads the seconds of a directive. An unreadable value is 0: the
+// answer is treated as stale (RFC 9111 §4.2.1).
 func lifetime(s string) time.Duration {
 	d, _ := seconds(s)
 	return d
 }
 
-// seconds reads a delta-seconds; numbers that are too large are 2^31 (RFC 9111
-// §1.2.2).
+// seconds reads a delta-seconds. A number that is too large becomes 2^31 (RFC
+// 9111 §1.2.2).
 func seconds(s string) (d time.Duration, ok bool) {
 	n := int64(0)
 	for i := range len(s) {
@@ -118,7 +119,7 @@ func seconds(s string) (d time.Duration, ok bool) {
 	return time.Duration(n) * time.Second, s != ""
 }
 
-// least is the smaller of a directive's values when it is there twice.
+// least is the smaller value of a directive that occurs twice.
 func least(have, d time.Duration) time.Duration {
 	if have < 0 {
 		return d
@@ -126,8 +127,9 @@ func least(have, d time.Duration) time.Duration {
 	return min(have, d)
 }
 
-// eachDirective calls f for each directive of a Cache-Control header: its name
-// in lower case and its value without quotes. Commas in quotes do not separate.
+// eachDirective calls f with each directive of a Cache-Control header: its name
+// in lower case, and its value without quotes. Commas inside quotes do not
+// separate.
 func eachDirective(lines []string, f func(name, value string)) {
 	for _, rest := range lines {
 		for rest != "" {
@@ -158,16 +160,16 @@ func cutDirective(s string) (one, rest string) {
 			return s[:i], s[i+1:]
 		}
 	}
-	if quoted { // without an end, and a restriction may follow
+	if quoted { // the closing quote is missing, and a restriction may follow
 		one, rest, _ = strings.Cut(s, ",")
 		return one, strings.ReplaceAll(rest, `"`, "")
 	}
 	return s, ""
 }
 
-// varies reports whether an answer says that it depends on what no key can
-// name (Vary: *). All other values of Vary are without meaning here: every
-// request to an origin has the same headers, no client's among them.
+// varies reports whether an answer depends on more than a key can name (Vary:
+// *). All other values of Vary mean nothing here: every request to an origin
+// has the same headers, and no client's.
 func varies(h http.Header) bool {
 	for _, line := range h.Values("Vary") {
 		for v := range strings.SplitSeq(line, ",") {
@@ -180,15 +182,15 @@ func varies(h http.Header) bool {
 }
 
 const (
-	// maxTags and maxTagBytes bound the tags that an entry keeps.
+	// maxTags and maxTagBytes bound the tags of an entry.
 	maxTags     = 10_000
 	maxTagBytes = 1 << 10
 )
 
 // tags reads Cache-Tag (separated by commas) and Surrogate-Key (by spaces),
-// each tag once. They are copies: a tag would keep the whole header in memory.
-// If there are more or longer ones than an entry keeps, ok is false: a purge
-// would not find the entry, so it must not be stored.
+// each tag once. It copies the tags, because a substring would keep the whole
+// header in memory. ok is false if there are more or longer tags than an entry
+// keeps. Such an entry must not be stored: a purge would not find it.
 func tags(h http.Header) (all []string, ok bool) {
 	seen := map[string]bool{}
 	add := func(t string) bool {
@@ -221,11 +223,11 @@ func tags(h http.Header) (all []string, ok bool) {
 	return slices.Clip(all), true
 }
 
-// maxKept bounds a header that an entry keeps, in bytes: it is stored, and
-// sent on, with every copy.
+// maxKept bounds a kept header in bytes: it is stored and sent with every copy
+// of the entry.
 const maxKept = 1024
 
-// kept is a copy of a header's value as it may be kept and passed on, or "".
+// kept is a copy of a header's value, or "" if the value cannot be kept.
 func kept(h http.Header, name string) string {
 	v := strings.Clone(strings.Join(h.Values(name), ", "))
 	if len(v) > maxKept || !httpguts.ValidHeaderFieldValue(v) {

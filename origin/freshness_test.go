@@ -47,7 +47,7 @@ func TestFreshness(t *testing.T) {
 		{"Cache-Control: max-age=60|Cache-Control: max-age=30", ttl(30 * s)},
 		{`Cache-Control: private="a, max-age=5", max-age=60`, with(func(f *cache.Freshness) { f.TTL, f.NoStore = 60*s, true })},
 		{`Cache-Control: x="a\", max-age=5", max-age=60`, ttl(60 * s)},
-		{`Cache-Control: max-age=60, x="a, no-store`, with(func(f *cache.Freshness) { f.TTL, f.NoStore = 60*s, true })}, // a quote without an end
+		{`Cache-Control: max-age=60, x="a, no-store`, with(func(f *cache.Freshness) { f.TTL, f.NoStore = 60*s, true })}, // the closing quote is missing
 		{`Cache-Control: max-age="60`, ttl(0)},
 		{`Cache-Control: x="a, "max-age=60`, with(func(f *cache.Freshness) {})},
 		{"Cache-Control: max-age='60'", ttl(0)},
@@ -141,8 +141,8 @@ func TestKeptHeaders(t *testing.T) {
 	}
 }
 
-// Whatever a Cache-Control says, it is read without a panic into times that
-// make sense, and more restrictions never make a value last longer.
+// Every Cache-Control is read without a panic, into times that make sense, and
+// more restrictions never make a value last longer.
 func FuzzFreshness(f *testing.F) {
 	for _, s := range []string{"", "max-age=60", `a="b,c\"", no-store`, "s-maxage=1,max-age=2", "=,=,\"", "max-age=\"", "stale-if-error=999999999999999"} {
 		f.Add(s, "7", "0")
@@ -166,7 +166,7 @@ func FuzzFreshness(f *testing.F) {
 	})
 }
 
-// Whatever bytes an endpoint sends, a load ends, counts one request, and is a
+// Whatever bytes an endpoint sends, a load ends and counts one request. It is a
 // value only if net/http reads the same value and nothing behind it.
 func FuzzAnswer(f *testing.F) {
 	const ok = "HTTP/1.1 200 OK\r\n"
@@ -193,7 +193,7 @@ func FuzzAnswer(f *testing.F) {
 		go func() {
 			defer there.Close()
 			if _, err := http.ReadRequest(bufio.NewReader(there)); err == nil {
-				there.Write(answer) // fails when the load has given up
+				there.Write(answer) // fails after the load has given up
 			}
 		}()
 		return here, nil
@@ -207,7 +207,7 @@ func FuzzAnswer(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		answer = b
-		o.client.close() // each answer comes on a connection of its own
+		o.client.close() // so each answer has a new connection
 		l := &cache.Load{Key: cache.Key{Group: "g", Key: "k"}, Previous: &cache.Entry{OriginETag: `"v"`}}
 		loaded, err := g.Load(t.Context(), l)
 		if l.Sent.Load() != 1 || pool.Status().Endpoints[0].InFlight != 0 {

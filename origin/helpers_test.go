@@ -29,10 +29,10 @@ type setup struct {
 	group  *origin.Group
 }
 
-// change adapts the configuration of a setup before it is made.
+// change adapts the configuration of a setup.
 type change func(b *balance.Config, o *origin.Options)
 
-// ejectAtOnce makes a blamed endpoint unhealthy with its first failure.
+// ejectAtOnce makes the first failure eject an endpoint.
 func ejectAtOnce(b *balance.Config, _ *origin.Options) { b.Health.MaxFails = 1 }
 
 // start makes an origin of endpoints a, b, … with these URLs.
@@ -75,14 +75,14 @@ func start(t testing.TB, path string, urls []string, changes ...change) *setup {
 	return &setup{pool, o, g}
 }
 
-// result is what a load came to.
+// result is the result of a load.
 type result struct {
 	cache.Loaded
 	err  error
 	sent int32
 }
 
-// load loads a key with ten seconds' time, revalidating previous if not nil.
+// load loads a key within ten seconds. It revalidates previous, if not nil.
 func (s *setup) load(t testing.TB, key string, previous *cache.Entry) result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -125,7 +125,7 @@ func (s *setup) healthy(name string) bool {
 	return false
 }
 
-// serve starts a server of net/http.
+// serve starts a net/http server.
 func serve(t testing.TB, h http.HandlerFunc) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -133,23 +133,23 @@ func serve(t testing.TB, h http.HandlerFunc) *httptest.Server {
 	return s
 }
 
-// liar is a server that reads requests properly, and answers with whatever
-// bytes it likes.
+// liar is a server that reads requests properly and answers with arbitrary
+// bytes.
 type liar struct {
 	url         string
 	requests    atomic.Int64
 	connections atomic.Int64
-	closed      atomic.Int64 // connections, by this side
+	closed      atomic.Int64 // connections that this side closed
 }
 
-// lie starts a liar. answer is called for each request, of which n is the
-// number, from 1; when it returns false the connection is closed.
+// lie starts a liar. It calls answer for each request; n is the request's
+// number, from 1. When answer returns false the connection is closed.
 func lie(t testing.TB, answer func(c net.Conn, r *http.Request, n int64) bool) *liar {
 	t.Helper()
 	return lieOver(t, "http", func(c net.Conn) net.Conn { return c }, answer)
 }
 
-// lieOver starts a liar whose connections are wrapped, in TLS perhaps.
+// lieOver starts a liar whose connections are wrapped, for example in TLS.
 func lieOver(t testing.TB, scheme string, wrap func(net.Conn) net.Conn, answer func(c net.Conn, r *http.Request, n int64) bool) *liar {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -196,7 +196,7 @@ func lieOver(t testing.TB, scheme string, wrap func(net.Conn) net.Conn, answer f
 	return l
 }
 
-// say is an answer that is always the same, and leaves the connection open.
+// say answers with a fixed text and leaves the connection open.
 func say(text string) func(net.Conn, *http.Request, int64) bool {
 	return func(c net.Conn, _ *http.Request, _ int64) bool {
 		_, err := fmt.Fprint(c, text)
@@ -204,7 +204,7 @@ func say(text string) func(net.Conn, *http.Request, int64) bool {
 	}
 }
 
-// sayAndClose is an answer that is always the same and the last on its connection.
+// sayAndClose answers with a fixed text and closes the connection.
 func sayAndClose(text string) func(net.Conn, *http.Request, int64) bool {
 	return func(c net.Conn, r *http.Request, n int64) bool {
 		say(text)(c, r, n)
@@ -212,14 +212,14 @@ func sayAndClose(text string) func(net.Conn, *http.Request, int64) bool {
 	}
 }
 
-// reset ends a connection by RST.
+// reset ends a connection with a RST.
 func reset(t testing.TB, c net.Conn) {
 	if err := c.(*net.TCPConn).SetLinger(0); err != nil {
 		t.Error(err)
 	}
 }
 
-// eventually waits for a condition that other goroutines bring about.
+// eventually waits until other goroutines make a condition true.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)

@@ -12,9 +12,10 @@ import (
 	"kring/cache"
 )
 
-// What is kept of an answer's head is what is charged, however an origin fills
-// it: the live heap stays within the promise for the whole process.
-func TestHeadsOfAnswersAreNotKept(t *testing.T) {
+// The bytes that are kept of an answer's head are the bytes that are charged,
+// for every kind of head. So the live heap stays within the limit of the
+// process.
+func TestMemoryOfAnswerHeadsIsCharged(t *testing.T) {
 	const large = 60_000
 	pad := func(unit string) string { return strings.Repeat(unit, large/len(unit)) }
 	for name, head := range map[string]func(i int) string{
@@ -77,17 +78,18 @@ func TestHeadsOfAnswersAreNotKept(t *testing.T) {
 	}
 }
 
-// liveHeap is what is in use after a collection, in bytes.
+// liveHeap is the bytes in use after a collection.
 func liveHeap() int64 {
 	runtime.GC()
-	runtime.GC() // what the first one's finalizers let go
+	runtime.GC() // frees what the finalizers of the first one released
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
 
-// What has more tags than are kept could not be purged, so it is not stored.
-func TestWhatHasTooManyTagsIsNotStored(t *testing.T) {
+// An answer with more tags than an entry keeps could not be purged, so it is
+// not stored.
+func TestAnAnswerWithTooManyTagsIsNotStored(t *testing.T) {
 	list := func(n int) string {
 		var b strings.Builder
 		for i := range n {

@@ -17,18 +17,18 @@ import (
 )
 
 const (
-	// longest bounds a load whose context has no deadline.
+	// longest is the deadline of a load whose context has none.
 	longest = time.Minute
-	// maxDiscard is how much of the body of a 404 is read to be able to use
-	// the connection again.
+	// maxDiscard is how much of a 404's body is read in order to keep the
+	// connection.
 	maxDiscard = 64 << 10
 )
 
-// failure is why a try came to nothing.
+// failure says why a try failed.
 type failure struct {
 	err     *cache.Error
-	outcome balance.Outcome // for the endpoint
-	again   bool            // another endpoint may do better
+	outcome balance.Outcome // what the pool learns
+	retry   bool            // another endpoint may do better
 }
 
 func (o *Origin) load(ctx context.Context, t *template, l *cache.Load) (cache.Loaded, error) {
@@ -62,8 +62,8 @@ func (o *Origin) load(ctx context.Context, t *template, l *cache.Load) (cache.Lo
 		return loaded, nil
 	}
 	tries := []tried{{pick.Endpoint.Name, fail.err}}
-	defer func() { o.failed.say(ctx, l, tries, fail == nil) }()
-	if !fail.again || over(ctx) || !o.budget.spend() {
+	defer func() { o.failed.report(ctx, l, tries, fail == nil) }()
+	if !fail.retry || over(ctx) || !o.budget.spend() {
 		return loaded, fail.err
 	}
 	other, err := o.pool.PickOther(ctx, pick.Endpoint.Name)
@@ -79,9 +79,9 @@ func (o *Origin) load(ctx context.Context, t *template, l *cache.Load) (cache.Lo
 	return loaded, nil
 }
 
-// try asks one endpoint. Whatever happens, panics included, it gives the pick
-// back and counts what reached the origin in l.Sent. After a failure, too, what
-// was loaded has the endpoint's name.
+// try asks one endpoint. In every case, panics included, it ends the pick and
+// counts in l.Sent the requests that reached the origin. The result names the
+// endpoint, also after a failure.
 func (o *Origin) try(ctx context.Context, pick balance.Pick, target string, l *cache.Load) (loaded cache.Loaded, fail *failure) {
 	outcome := balance.Cancelled
 	defer func() { pick.Done(outcome) }()
@@ -89,7 +89,7 @@ func (o *Origin) try(ctx context.Context, pick balance.Pick, target string, l *c
 	loaded, fail = o.ask(ctx, pick.Endpoint, target, l, l.Previous)
 	if fail == nil {
 		if outcome = balance.Success; o.pool.Blames(loaded.Status) {
-			outcome = balance.Failure // though the status is an answer: a 404, say
+			outcome = balance.Failure // although a status such as 404 is an answer
 		}
 		return loaded, nil
 	}
@@ -97,8 +97,9 @@ func (o *Origin) try(ctx context.Context, pick balance.Pick, target string, l *c
 	return cache.Loaded{Endpoint: pick.Endpoint.Name, Status: loaded.Status}, fail
 }
 
-// ask makes one request, which is conditional if there is a previous entry; a
-// second one without it where the answer to that is about another entry.
+// ask makes one request, which is conditional if there is a previous entry. If
+// the answer to that is about another entry, ask makes a second, unconditional
+// request.
 func (o *Origin) ask(ctx context.Context, e balance.Endpoint, target string, l *cache.Load, previous *cache.Entry) (cache.Loaded, *failure) {
 	u, err := balance.ParseEndpointURL(e.URL)
 	if err != nil {
@@ -131,8 +132,8 @@ func (o *Origin) ask(ctx context.Context, e balance.Endpoint, target string, l *
 		}
 		keep = true
 	case http.StatusNotFound, http.StatusGone:
-		// Only the status counts, and its body need not be read to the end;
-		// but if the body is broken, who knows what else is.
+		// Only the status counts, so the body need not be read to its end. But
+		// a broken body makes the whole answer doubtful.
 		_, err := a.read(maxDiscard)
 		if err != nil && !errors.Is(err, errBodyTooLong) {
 			return cache.Loaded{}, broken(ctx, e.Name, err)
@@ -163,7 +164,7 @@ func (o *Origin) ask(ctx context.Context, e balance.Endpoint, target string, l *
 	return loaded, nil
 }
 
-// request is the bytes of a request, and whether it is conditional.
+// request builds the bytes of a request, and reports whether it is conditional.
 func (o *Origin) request(u *url.URL, target string, previous *cache.Entry) (b []byte, conditional bool) {
 	host := o.header.host
 	if host == "" {
@@ -183,8 +184,8 @@ func (o *Origin) request(u *url.URL, target string, previous *cache.Entry) (b []
 	return []byte(s.String()), conditional
 }
 
-// withoutZone is a host without the zone of its IPv6 address, which means
-// something on this machine only (RFC 6874 §4).
+// withoutZone is a host without the zone of its IPv6 address. A zone has a
+// meaning only on this machine (RFC 6874 §4).
 func withoutZone(host string) string {
 	end := strings.LastIndexByte(host, ']')
 	zone := strings.IndexByte(host, '%')
@@ -194,23 +195,24 @@ func withoutZone(host string) string {
 	return host[:zone] + host[end:]
 }
 
-// sameTag reports whether a 304 that has an entity tag may be about the entry
-// with that tag: only then does it renew it (RFC 9111 §4.3.4). The weak form of
-// a tag is taken for the tag: gateways that compress weaken it in one of the two.
+// sameTag reports whether a 304 with the entity tag told may be about the entry
+// with the tag had. Only then does it renew the entry (RFC 9111 §4.3.4). Weak
+// and strong forms of a tag count as the same: gateways that compress weaken
+// the tag in one of the two.
 func sameTag(told, had string) bool {
 	return told == "" || had == "" || strings.TrimPrefix(told, "W/") == strings.TrimPrefix(had, "W/")
 }
 
-// mark notes an entry's tags, and whether it must not be stored because no key
-// can name what it depends on, or because no purge would find it.
+// mark sets an entry's tags. It also marks an entry that must not be stored,
+// because it depends on more than its key names or because no purge would find
+// it.
 func mark(e *cache.Entry, h http.Header) {
 	var findable bool
 	e.Tags, findable = tags(h)
 	e.NoStore = varies(h) || !findable
 }
 
-// entry makes an entry of a 200. Of the origin's headers it keeps those that
-// are named here, and no other.
+// entry makes an entry of a 200. It keeps only the headers that are named here.
 func entry(h http.Header, value []byte) (*cache.Entry, error) {
 	e := &cache.Entry{
 		Value: value, ContentType: kept(h, "Content-Type"), ContentEncoding: kept(h, "Content-Encoding"),
@@ -218,18 +220,18 @@ func entry(h http.Header, value []byte) (*cache.Entry, error) {
 	}
 	mark(e, h)
 	if e.ContentEncoding == "" && h.Get("Content-Encoding") != "" {
-		return nil, errors.New("the answer's encoding cannot be told") // without it, the value would be another
+		return nil, errors.New("the Content-Encoding of the answer cannot be kept") // the bytes mean nothing without it
 	}
 	if strings.EqualFold(e.ContentEncoding, "identity") {
 		e.ContentEncoding = ""
 	}
 	if e.ContentType == "" {
-		e.ContentType = "application/octet-stream" // as of a PUT without one
+		e.ContentType = "application/octet-stream" // as for a PUT without one
 	}
 	return e, nil
 }
 
-// broken is the failure of an exchange without a whole answer.
+// broken makes the failure of an exchange that brought no whole answer.
 func broken(ctx context.Context, endpoint string, err error) *failure {
 	timeout := errors.Is(err, context.DeadlineExceeded)
 	if ne, ok := errors.AsType[net.Error](err); ok {
@@ -247,12 +249,12 @@ func broken(ctx context.Context, endpoint string, err error) *failure {
 	case timeout && connecting:
 		return &failure{of(cache.ErrOriginTimeout, "could not be reached in time"), balance.Failure, true}
 	case timeout:
-		// Not tried elsewhere: what is slow is not made faster by asking twice.
+		// No second try: a slow origin is not made faster by two requests.
 		return &failure{of(cache.ErrOriginTimeout, "did not answer in time"), balance.Failure, false}
 	case connecting:
 		return &failure{of(cache.ErrOriginFailed, "could not be reached"), balance.Failure, true}
 	case errors.Is(err, errHeadTooLong):
-		// As with a 4xx, the key is to blame: its list of tags, mostly.
+		// The key is to blame, as with a 4xx: it mostly has too many tags.
 		return &failure{of(cache.ErrOriginBadAnswer, "sent headers that are longer than max_header_bytes"), balance.Cancelled, false}
 	case errors.Is(err, errBodyTooLong):
 		return &failure{of(cache.ErrOriginBadAnswer, "sent an answer that is longer than max_body_bytes"), balance.Cancelled, false}
@@ -263,10 +265,10 @@ func broken(ctx context.Context, endpoint string, err error) *failure {
 	}
 }
 
-// tooLate is the error of a load whose context has ended, for whoever ended it.
+// tooLate is the error of a load whose context has ended.
 func tooLate(ctx context.Context) *cache.Error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return cache.ErrOriginFailed.With("the load was cancelled").Because(ctx.Err())
 	}
-	return cache.ErrOriginTimeout.With("the time for the load was over").Because(context.DeadlineExceeded)
+	return cache.ErrOriginTimeout.With("the load ran out of time").Because(context.DeadlineExceeded)
 }

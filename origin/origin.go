@@ -14,19 +14,19 @@ import (
 	"kring/cache"
 )
 
-// Options is what an Origin is made of.
+// Options are the parts of an Origin.
 type Options struct {
 	Pool   *balance.Pool
 	Config Config
 	// Dial connects to endpoints; nil: a net.Dialer.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Lookup finds the addresses of an endpoint's name, of which each connection
-	// takes any. nil: Dial is given the name; if that is nil too, the system's
-	// resolver.
+	// Lookup finds the addresses of an endpoint's name; each connection takes a
+	// random one. nil: Dial gets the name, or, if Dial is nil too, the system's
+	// resolver is used.
 	Lookup func(ctx context.Context, host string) ([]string, error)
 	Log    *slog.Logger
-	// Node and Version, of this node and of the program, go into User-Agent:
-	// "kring/VERSION (NODE)". Both may be empty.
+	// Node and Version name this node and the program's version. They make the
+	// User-Agent "kring/VERSION (NODE)". Both may be empty.
 	Node    string
 	Version string
 }
@@ -37,13 +37,13 @@ type Origin struct {
 	client  *client
 	header  header
 	maxBody int64
-	slots   chan struct{} // one for each load under way
+	slots   chan struct{} // one for each load in flight
 	budget  *budget
 	failed  *failures
 }
 
-// New makes an origin, and starts the probes of its pool if it has any; the
-// pool's Close ends them. Errors name the field and the value.
+// New makes an origin, and starts the probes of its pool, which the pool's
+// Close ends. Errors name the field and the value.
 func New(o Options) (*Origin, error) {
 	if o.Pool == nil {
 		return nil, errors.New("origin without a pool")
@@ -90,13 +90,13 @@ func New(o Options) (*Origin, error) {
 	return origin, nil
 }
 
-// Close closes idle connections. Loads that are under way end as they do.
+// Close closes idle connections. Loads in flight go on.
 func (o *Origin) Close() error {
 	o.client.close()
 	return nil
 }
 
-// probe asks an endpoint whether it is well: any 2xx says so.
+// probe asks an endpoint whether it is well. Every 2xx means yes.
 func (o *Origin) probe(ctx context.Context, where string) error {
 	u, err := url.Parse(where)
 	if err != nil {
@@ -109,7 +109,7 @@ func (o *Origin) probe(ctx context.Context, where string) error {
 	if err != nil {
 		return fmt.Errorf("probe: %w", err)
 	}
-	// Probes are rare: their connections are not kept.
+	// Probes are rare, so their connections are not kept.
 	defer a.abandon()
 	if a.StatusCode < 200 || a.StatusCode > 299 {
 		return fmt.Errorf("probe: %s", http.StatusText(a.StatusCode))
@@ -117,14 +117,15 @@ func (o *Origin) probe(ctx context.Context, where string) error {
 	return nil
 }
 
-// CheckPath says what is wrong with a group's path; Group takes what it passes.
+// CheckPath says what is wrong with a group's path. Group accepts every path
+// that passes.
 func CheckPath(path string) error {
 	_, err := parseTemplate(path)
 	return err
 }
 
-// Group is a cache.Loader of the keys of one group. The path is a template as
-// in the configuration: "/docs/{key}", "/raw/{+key}", "/search?q={key}".
+// Group returns the loader of one group. The path is a template as in the
+// configuration: "/docs/{key}", "/raw/{+key}", "/search?q={key}".
 func (o *Origin) Group(path string) (*Group, error) {
 	t, err := parseTemplate(path)
 	if err != nil {
@@ -139,8 +140,7 @@ type Group struct {
 	path   *template
 }
 
-// CheckKey refuses keys that cannot be asked for: those that would make a dot
-// segment of the URL's path.
+// CheckKey refuses keys that would make a dot segment of the URL's path.
 func (g *Group) CheckKey(key string) error { return g.path.check(key) }
 
 // Load asks the origin for a key, at two endpoints at most. Its errors are
@@ -151,7 +151,8 @@ func (g *Group) CheckKey(key string) error { return g.path.check(key) }
 //   - ErrOriginBadAnswer: an answer that is not whole, too long or unasked for;
 //   - ErrOriginTimeout.
 //
-// Failed tries are logged, at most once a minute for each reason of each endpoint.
+// Failed tries are logged, at most once a minute for each reason of each
+// endpoint.
 func (g *Group) Load(ctx context.Context, l *cache.Load) (cache.Loaded, error) {
 	if err := g.CheckKey(l.Key.Key); err != nil {
 		return cache.Loaded{}, err

@@ -17,7 +17,7 @@ import (
 	"kring/origin"
 )
 
-// counting answers with a status, and counts the requests.
+// counting answers with a status and counts the requests.
 func counting(t testing.TB, status int, n *atomic.Int64) string {
 	return serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		n.Add(1)
@@ -65,7 +65,7 @@ func TestSecondTry(t *testing.T) {
 	}
 }
 
-// What is slow is not asked twice.
+// A slow endpoint gets no second try.
 func TestNoSecondTryAfterATimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var dials atomic.Int64
@@ -82,7 +82,7 @@ func TestNoSecondTryAfterATimeout(t *testing.T) {
 	})
 }
 
-// An endpoint that cannot be reached costs its part of the time, not the load.
+// An endpoint that cannot be reached costs a part of the time, not the load.
 func TestSecondTryAfterAConnectTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var dials atomic.Int64
@@ -93,7 +93,8 @@ func TestSecondTryAfterAConnectTimeout(t *testing.T) {
 		s := start(t, "/{key}", []string{"http://hangs.test", "http://b.test"}, piped(t, &dials, answer))
 		s.load(t, "k", nil).mustBe(t, "a")
 
-		// With less time than connecting may take there is no second try.
+		// When the time is shorter than the connect time-out there is no second
+		// try.
 		s = start(t, "/{key}", []string{"http://hangs.test", "http://b.test"}, piped(t, &dials, answer))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -105,9 +106,9 @@ func TestSecondTryAfterAConnectTimeout(t *testing.T) {
 	})
 }
 
-// A pool that has only begun has second tries enough: of many keys asked for at
-// once through a pool with a sick endpoint, none fails.
-func TestASickEndpointIsNoError(t *testing.T) {
+// A new pool has second tries at once: of many keys loaded together through a
+// pool with one sick endpoint, none fails.
+func TestASickEndpointFailsNoLoad(t *testing.T) {
 	for _, status := range []int{502, 503, 504} {
 		var fine, broken atomic.Int64
 		s := start(t, "/{key}", []string{counting(t, status, &broken), counting(t, 200, &fine)}, func(b *balance.Config, _ *origin.Options) { b.Health.MaxFails = 3 })
@@ -126,7 +127,7 @@ func TestASickEndpointIsNoError(t *testing.T) {
 	}
 }
 
-// secondTries makes loads that all fail, and says how many of them were tried again.
+// secondTries makes loads that all fail, and returns how many had a second try.
 func (s *setup) secondTries(t testing.TB, loads int) (more int) {
 	t.Helper()
 	for range loads {
@@ -137,8 +138,8 @@ func (s *setup) secondTries(t testing.TB, loads int) (more int) {
 	return more
 }
 
-// Ten second tries a second are free, for ten seconds together; a share of the
-// loads counts on top of that.
+// Ten second tries a second are free, and ten seconds' worth are saved up. A
+// share of the loads is added.
 func TestRetryBudget(t *testing.T) {
 	for _, tt := range []struct {
 		share                float64
@@ -161,7 +162,8 @@ func TestRetryBudget(t *testing.T) {
 				}))
 				check := func(when string, want int) {
 					t.Helper()
-					// One more or less: the purse is full when the first load pays in.
+					// The count may be off by one: the budget is full when the
+					// first load pays in.
 					if got := s.secondTries(t, 200); got < want-1 || got > want+1 {
 						t.Errorf("%s: 200 loads had %d second tries, want %d", when, got, want)
 					}
@@ -176,7 +178,8 @@ func TestRetryBudget(t *testing.T) {
 	}
 }
 
-// A little time pays for a part of a second try, however often it is looked at.
+// A short time pays for a part of a second try, however often the budget is
+// asked.
 func TestRetryBudgetFillsEvenly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var dials atomic.Int64
@@ -186,7 +189,7 @@ func TestRetryBudgetFillsEvenly(t *testing.T) {
 			fmt.Fprint(c, "HTTP/1.1 500 X\r\nContent-Length: 0\r\n\r\n")
 			return true
 		}))
-		s.secondTries(t, 150) // all that there is
+		s.secondTries(t, 150) // spends the whole budget
 		more := 0
 		for range 300 {
 			time.Sleep(10 * time.Millisecond)
@@ -220,12 +223,12 @@ func TestNoEligibleEndpointSendsNothing(t *testing.T) {
 	}
 }
 
-// A second try whose endpoint vanished is not made, and not paid for.
+// A second try whose endpoint has vanished is not made, and costs no budget.
 func TestNoOtherEndpoint(t *testing.T) {
 	var requests atomic.Int64
 	s := start(t, "/{key}", []string{counting(t, 500, &requests), counting(t, 200, &requests)}, neverEject)
 	s.pool.SetEligible("b", false)
-	for range 200 { // more than there are second tries
+	for range 200 { // more than the budget has
 		s.load(t, "k", nil).mustFail(t, cache.ErrOriginFailed)
 	}
 	s.pool.SetEligible("b", true)

@@ -23,10 +23,10 @@ import (
 	"kring/origin"
 )
 
-// The books: what loads say they sent is what origins saw, whatever happens to
-// connections.
+// The books: the sum of l.Sent over all loads is what the origins saw, whatever
+// happens to connections.
 
-func TestNobodyThere(t *testing.T) {
+func TestUnreachableEndpoints(t *testing.T) {
 	s := start(t, "/{key}", []string{"http://" + nodetest.FreeAddress(t)}, ejectAtOnce)
 	r := s.load(t, "k", nil)
 	r.mustFail(t, cache.ErrOriginFailed)
@@ -35,8 +35,8 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
-// A server may close a connection while it is idle: the next load does not
-// use it, and is neither an error nor two requests.
+// A server may close an idle connection at any time. The next load does not use
+// it: no error, and no second request.
 func TestServerClosesIdleConnections(t *testing.T) {
 	closing := make(chan net.Conn, 1)
 	l := lie(t, func(c net.Conn, r *http.Request, n int64) bool {
@@ -58,7 +58,7 @@ func TestServerClosesIdleConnections(t *testing.T) {
 	}
 }
 
-// hookedConn does something just before it writes.
+// hookedConn calls a hook just before it writes.
 type hookedConn struct {
 	*net.TCPConn
 	before func()
@@ -69,9 +69,9 @@ func (c hookedConn) Write(p []byte) (int, error) {
 	return c.TCPConn.Write(p)
 }
 
-// The race that any client loses now and then: the server closes a connection
-// when the next request is about to be written. The request was not seen, so
-// it is sent again, and counted once.
+// Any client loses this race now and then: the server closes a connection while
+// the next request is written. The server has not seen the request, so it is
+// sent again and counted once.
 func TestServerClosesWhileARequestIsOnItsWay(t *testing.T) {
 	for _, byReset := range []bool{false, true} {
 		var idle atomic.Pointer[net.TCPConn] // the server's side
@@ -124,7 +124,7 @@ func serverTLS(t testing.TB) (cfg *tls.Config, caFile string) {
 	return &tls.Config{Certificates: srv.TLS.Certificates}, caFile
 }
 
-// awaitUnread waits until bytes have come that nobody has read, or the end.
+// awaitUnread waits until unread bytes, or the end, have arrived.
 func awaitUnread(t testing.TB, c *net.TCPConn) {
 	if err := c.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
 		t.Error(err)
@@ -142,12 +142,12 @@ func awaitUnread(t testing.TB, c *net.TCPConn) {
 	}
 }
 
-// timedOut is what some servers say when they close an idle connection.
+// timedOut is the answer of some servers when they close an idle connection.
 const timedOut = "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
-// A server that closes a kept connection just when the next request has come
-// has not read it, though its kernel has acknowledged it. The request is sent
-// again, at no cost to the budget, and counted once.
+// A server closes a kept connection just when the next request arrives. The
+// kernel has acknowledged the request, but the server has not read it. The
+// request is sent again, at no cost to the budget, and counted once.
 func TestServerClosesWithARequestUnread(t *testing.T) {
 	secure, caFile := serverTLS(t)
 	tcp := func(c net.Conn) *net.TCPConn {
@@ -204,8 +204,8 @@ func TestServerClosesWithARequestUnread(t *testing.T) {
 	}
 }
 
-// A server that reads a request on a kept connection and closes it without an
-// answer gets it once more, on a new connection, and has seen both.
+// A server reads a request on a kept connection and closes without an answer.
+// It gets the request once more, on a new connection, and both count.
 func TestServerClosesAfterReading(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -238,8 +238,8 @@ func TestServerClosesAfterReading(t *testing.T) {
 	}
 }
 
-// A 408 to a request that the server has read is an answer, on a kept connection
-// too.
+// A 408 to a request that the server has read is an answer, also on a kept
+// connection.
 func TestRequestTimeoutOfWhatWasRead(t *testing.T) {
 	l := lie(t, func(c net.Conn, r *http.Request, n int64) bool {
 		if n == 1 {
@@ -256,14 +256,15 @@ func TestRequestTimeoutOfWhatWasRead(t *testing.T) {
 	}
 }
 
-// Only a kept connection is no fault of the server's: a request that a new one
-// ends is not sent again by itself, nor one whose answer has begun.
+// Only a kept connection excuses the server. A request that failed on a new
+// connection is not sent again by itself, and neither is one whose answer has
+// begun.
 func TestNotSentAgain(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na"
 	for _, tt := range []struct {
 		name   string
 		answer func(c net.Conn, r *http.Request, n int64) bool
-		before int // loads that go well
+		before int // loads that succeed first
 		err    *cache.Error
 	}{
 		{"closed without an answer, a new connection", sayAndClose(""), 0, cache.ErrOriginFailed},
@@ -300,8 +301,8 @@ func TestNotSentAgain(t *testing.T) {
 	}
 }
 
-// A server that takes a connection and closes it before the request comes has
-// seen nothing.
+// A server that closes a new connection before the request arrives has seen
+// nothing.
 func TestServerClosesBeforeTheFirstRequest(t *testing.T) {
 	l := lieOver(t, "http", func(c net.Conn) net.Conn {
 		c.Close()
@@ -324,13 +325,14 @@ func TestServerClosesBeforeTheFirstRequest(t *testing.T) {
 	}
 }
 
-// All kept connections may be stale at once: each costs one look at most, and
+// All kept connections may be stale at once. Each is checked once at most, and
 // the request goes to a new connection, not to the next stale one.
 func TestAllKeptConnectionsAreStale(t *testing.T) {
 	const many = 8
 	var l *liar
 	l = lie(t, func(c net.Conn, r *http.Request, n int64) bool {
-		// Each many are answered together, so that each has a connection of its own.
+		// The requests of a round are answered together, so that each has its
+		// own connection.
 		eventually(t, "all requests of a round", func() bool { return l.requests.Load() >= (n+many-1)/many*many || t.Context().Err() != nil })
 		say("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na")(c, r, n)
 		if n > many {
@@ -357,8 +359,8 @@ func TestAllKeptConnectionsAreStale(t *testing.T) {
 	}
 }
 
-// Servers that close kept connections without a word, at the worst moments: no
-// load fails, and the sum of what loads say is what the servers handled.
+// Servers close kept connections without notice, at the worst moments. No load
+// fails, and the sum of l.Sent is what the servers handled.
 func TestServersThatCloseWithoutAWord(t *testing.T) {
 	var handled atomic.Int64
 	impatient := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -398,10 +400,10 @@ func TestServersThatCloseWithoutAWord(t *testing.T) {
 	}
 }
 
-// In every kind of weather the sum of what loads say is what origins saw, and
-// every pick and slot is given back (L8). (Connections are closed with notice
-// here: without, see TestServersThatCloseWithoutAWord.)
-func TestBooksInAllWeathers(t *testing.T) {
+// Under all kinds of failures the sum of l.Sent is what origins saw, and every
+// pick and slot is released. (Connections are closed with notice here; for the
+// other case see TestServersThatCloseWithoutAWord.)
+func TestBooksUnderAllFailures(t *testing.T) {
 	weather := func(c net.Conn, r *http.Request, n int64) bool {
 		const value = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 		switch n % 8 {
@@ -452,8 +454,8 @@ func TestBooksInAllWeathers(t *testing.T) {
 	}
 }
 
-// A load that panics gives back what it holds, and does not go unnoticed.
-func TestPanicGivesEverythingBack(t *testing.T) {
+// A load that panics releases its pick and slot, and the panic goes on.
+func TestAPanicReleasesPickAndSlot(t *testing.T) {
 	srv := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "a") })
 	var calm atomic.Bool
 	s := start(t, "/{key}", []string{srv.URL}, func(_ *balance.Config, o *origin.Options) {

@@ -13,15 +13,15 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// The range of max_header_bytes: a usual head has several hundred bytes, and each
-// load may hold a whole one in memory.
+// The range of max_header_bytes. A usual head has several hundred bytes, and
+// each load may hold a whole head in memory.
 const (
 	minHeader = 1 << 10
 	maxHeader = 16 << 20
 )
 
-// Validate checks the settings of the pool of this name, without reading
-// files. The error names field and value, never a header's value.
+// Validate checks the settings of the pool of this name without reading files.
+// The error names field and value, but never a header's value.
 func (c *Config) Validate(pool string) error {
 	bad := func(field string, value any, why string) error {
 		return fmt.Errorf("pools[%s].%s: %v: %s", pool, field, value, why)
@@ -52,7 +52,7 @@ func (c *Config) Validate(pool string) error {
 		case h.Value != "" && h.ValueFile != "":
 			return bad(fmt.Sprintf("headers[%d]", i), h.Name, "has both value and value_file")
 		case !httpguts.ValidHeaderFieldValue(h.Value):
-			return bad(fmt.Sprintf("headers[%d].value", i), h.Name, "holds what a header must not")
+			return bad(fmt.Sprintf("headers[%d].value", i), h.Name, "has a character that no header may have")
 		case name == "Host" && h.ValueFile == "" && !httpguts.ValidHostHeader(h.Value):
 			return bad(fmt.Sprintf("headers[%d].value", i), h.Name, "is not a host")
 		}
@@ -61,8 +61,8 @@ func (c *Config) Validate(pool string) error {
 	return nil
 }
 
-// CheckFiles reads the files that the settings of the pool of this name refer
-// to, and says what is wrong with one as New would.
+// CheckFiles reads the files of the settings of the pool of this name. Its
+// errors are those that New would return.
 func (c *Config) CheckFiles(pool string) error {
 	if _, err := c.readHeader(pool, ""); err != nil {
 		return err
@@ -71,21 +71,21 @@ func (c *Config) CheckFiles(pool string) error {
 	return err
 }
 
-// ownHeaders would break the exchange, or make answers depend on what is not
-// in the key.
+// ownHeaders may not be configured: they would break the exchange, or make
+// answers depend on more than the key.
 var ownHeaders = map[string]bool{
 	"Accept-Encoding": true, "Connection": true, "Content-Length": true, "Expect": true, "If-Match": true,
 	"If-Modified-Since": true, "If-None-Match": true, "If-Range": true, "If-Unmodified-Since": true, "Keep-Alive": true,
 	"Proxy-Connection": true, "Range": true, "Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true,
 }
 
-// header is the fixed part of every request but its Host.
+// header is the fixed part of every request except its Host.
 type header struct {
-	host  string // "" means the endpoint's
-	lines string // with line ends
+	host  string // "": the endpoint's
+	lines string // with their line ends
 }
 
-// readHeader makes the fixed part of the requests, reading values from files.
+// readHeader makes the fixed part of the requests. It reads values from files.
 func (c *Config) readHeader(pool, agent string) (header, error) {
 	var h header
 	values := []HeaderConfig{{Name: "User-Agent", Value: agent}, {Name: "Accept", Value: "*/*"}}
@@ -99,7 +99,7 @@ func (c *Config) readHeader(pool, agent string) (header, error) {
 			}
 			f.Value = string(bytes.TrimSuffix(bytes.TrimSuffix(b, []byte("\n")), []byte("\r")))
 			if !httpguts.ValidHeaderFieldValue(f.Value) || f.Name == "Host" && !httpguts.ValidHostHeader(f.Value) {
-				return h, fmt.Errorf("%s: holds what the header %s must not", field, f.Name)
+				return h, fmt.Errorf("%s: has a character that the header %s must not have", field, f.Name)
 			}
 		}
 		switch f.Name {
@@ -122,7 +122,7 @@ func (c *Config) readHeader(pool, agent string) (header, error) {
 	return h, nil
 }
 
-// readCA makes what https endpoints are verified against.
+// readCA reads the certificates that verify https endpoints.
 func (c *Config) readCA(pool string) (*tls.Config, error) {
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, ClientSessionCache: tls.NewLRUClientSessionCache(0)}
 	if c.CAFile == "" {
@@ -139,7 +139,7 @@ func (c *Config) readCA(pool string) (*tls.Config, error) {
 	return cfg, nil
 }
 
-// cause is a file error without the path, which the message has already.
+// cause is a file error without the path, which the message already has.
 func cause(err error) error {
 	if pe, ok := errors.AsType[*os.PathError](err); ok {
 		return pe.Err

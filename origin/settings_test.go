@@ -26,7 +26,7 @@ import (
 	"kring/origin"
 )
 
-// What is sent is what is configured and nothing else.
+// The request has exactly the configured headers.
 func TestRequestHeaders(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secret, []byte("Bearer s3cret\r\n"), 0o600); err != nil {
@@ -65,8 +65,8 @@ func TestHTTPS(t *testing.T) {
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		requests.Add(1)
 		if r.URL.Path == "/long" {
-			// Behind the answer, in the same TLS record: what must not become
-			// the answer to the next key.
+			// The handler adds bytes behind the answer, in the same TLS record.
+			// They must not become the answer to the next key.
 			c, _, err := w.(http.Hijacker).Hijack()
 			if err != nil {
 				t.Error(err)
@@ -78,7 +78,7 @@ func TestHTTPS(t *testing.T) {
 		}
 		fmt.Fprint(w, r.URL.Path)
 	}))
-	srv.Config.ErrorLog = log.New(io.Discard, "", 0) // it tells of the handshake that fails below
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0) // it would log the handshake that fails below
 	srv.Config.ConnState = func(_ net.Conn, s http.ConnState) {
 		if s == http.StateNew {
 			connections.Add(1)
@@ -116,7 +116,7 @@ func TestHTTPS(t *testing.T) {
 	}
 }
 
-// Versions of TLS before 1.2 are not spoken.
+// Versions of TLS before 1.2 are refused.
 func TestOldTLS(t *testing.T) {
 	cfg, caFile := serverTLS(t)
 	cfg.MinVersion, cfg.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
@@ -169,8 +169,8 @@ func TestSettings(t *testing.T) {
 		{headers(origin.HeaderConfig{Name: "Host", Value: "a b"}), "pools[test].headers[0].value: Host:"},
 		{headers(origin.HeaderConfig{Name: "X", Value: "hidden", ValueFile: "f"}), "pools[test].headers[0]: X: has both"},
 		{headers(origin.HeaderConfig{Name: "X", ValueFile: dir + "/none"}), "pools[test].headers[0].value_file: " + dir + "/none: no such file"},
-		{headers(origin.HeaderConfig{Name: "Host", ValueFile: file("host", "hidden host\n")}), "pools[test].headers[0].value_file: " + dir + "/host: holds"},
-		{headers(origin.HeaderConfig{Name: "X", ValueFile: file("two", "hidden\nhidden\n")}), "pools[test].headers[0].value_file: " + dir + "/two: holds"},
+		{headers(origin.HeaderConfig{Name: "Host", ValueFile: file("host", "hidden host\n")}), "pools[test].headers[0].value_file: " + dir + "/host: has a character"},
+		{headers(origin.HeaderConfig{Name: "X", ValueFile: file("two", "hidden\nhidden\n")}), "pools[test].headers[0].value_file: " + dir + "/two: has a character"},
 	} {
 		t.Run(tt.want, func(t *testing.T) {
 			cfg := balance.DefaultConfig()

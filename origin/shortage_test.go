@@ -12,9 +12,9 @@ import (
 	"kring/origin"
 )
 
-// A node that is out of descriptors or ports says so, asks no second endpoint
-// in vain, and ejects none.
-func TestOwnShortageIsNoEndpointsFault(t *testing.T) {
+// A node without descriptors or ports says so. It asks no second endpoint in
+// vain, and ejects none.
+func TestAShortageOfThisMachineBlamesNoEndpoint(t *testing.T) {
 	dialError := func(errno syscall.Errno) error {
 		return &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("socket", errno)}
 	}

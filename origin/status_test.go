@@ -13,8 +13,8 @@ import (
 	"kring/cache"
 )
 
-// Every status means one thing for the value that is stored (RFC 5861 §4), for
-// the endpoint, and for whether another is asked.
+// Every status has one meaning for the stored value (RFC 5861 §4), for the
+// endpoint, and for a second try.
 func TestEveryStatusMeansOneThing(t *testing.T) {
 	answer := func(c net.Conn, r *http.Request, _ int64) bool {
 		status, text := r.URL.Path[1:], "\r\nLocation: http://127.0.0.1:1/\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n"
@@ -25,13 +25,13 @@ func TestEveryStatusMeansOneThing(t *testing.T) {
 	}
 	first, second := lie(t, answer), lie(t, say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"))
 	values, missing := []int{200}, []int{404, 410}
-	down := []int{500, 502, 503, 504} // and those that are not known
+	down := []int{500, 502, 503, 504} // and unknown statuses
 	elsewhere := []int{408, 421, 429}
 	refuses := []int{501, 505, 506, 507, 508, 510, 511}
 	unasked := []int{206, 304}
 	for status := 200; status < 1000; status++ {
 		if status > 620 && status < 990 {
-			continue // like those around
+			continue // the same as its neighbours
 		}
 		key := fmt.Sprint(status)
 		alone := start(t, "/{key}", []string{first.url}, ejectAtOnce)
@@ -115,7 +115,7 @@ func TestRetryAfterIsHeeded(t *testing.T) {
 			t.Errorf("%q: %+v, want a wait of %v", tt.header, known, tt.want)
 		}
 	}
-	// Without a Date, by this machine's clock.
+	// Without a Date, this machine's clock counts.
 	l := lie(t, func(c net.Conn, r *http.Request, _ int64) bool {
 		return say("HTTP/1.1 429 X\r\nRetry-After: "+time.Now().Add(2*time.Minute).UTC().Format(http.TimeFormat)+"\r\nContent-Length: 0\r\n\r\n")(c, r, 0)
 	})
@@ -126,7 +126,7 @@ func TestRetryAfterIsHeeded(t *testing.T) {
 	}
 }
 
-// What stays after the last try is what the client hears of.
+// The client gets the result of the last try.
 func TestTheLastTrysRetryAfterCounts(t *testing.T) {
 	limited := func(seconds string) string {
 		return lie(t, say("HTTP/1.1 429 X\r\nRetry-After: "+seconds+"\r\nContent-Length: 0\r\n\r\n")).url

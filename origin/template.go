@@ -9,21 +9,20 @@ import (
 )
 
 // template makes the request target of a key: a path, perhaps with a query,
-// in which one placeholder stands for the key.
+// with one placeholder for the key.
 type template struct {
-	before, after string // literal, as they go into the URL
+	before, after string // literal, as in the URL
 	keep          *[256]bool
 	inQuery       bool
-	pathBefore    string // before and after decoded, after cut at its query
+	pathBefore    string // the two decoded, after cut at its query
 	pathAfter     string
-	dots          bool // there are some in the two, so that a key without may make a segment of them
+	dots          bool // they have dots, so that a key without dots may complete a dot segment
 }
 
-// The bytes that stand for themselves. {key} escapes all but RFC 3986's
-// unreserved; {+key} (RFC 6570) keeps slashes, and of the reserved characters
-// those that nobody can take for something else at that place: in a query
-// '&', '=', ';' and '+' mean something to most servers, '?', '#' and '%' would
-// mean something anywhere.
+// The bytes that are not escaped. {key} escapes all but RFC 3986's unreserved
+// bytes. {+key} (RFC 6570) also keeps slashes, and the reserved bytes that have
+// no second meaning at that place. In a query '&', '=', ';' and '+' mean
+// something to most servers; '?', '#' and '%' would mean something anywhere.
 const unreserved = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
 
 var (
@@ -41,7 +40,7 @@ func bytesOf(s string) *[256]bool {
 	return &set
 }
 
-// parseTemplate reads a path as the configuration has it: "/docs/{key}",
+// parseTemplate reads a path as it is in the configuration: "/docs/{key}",
 // "/raw/{+key}", "/search?q={key}".
 func parseTemplate(s string) (*template, error) {
 	bad := func(why string) (*template, error) { return nil, fmt.Errorf("path %q: %s", s, why) }
@@ -92,7 +91,7 @@ func parseTemplate(s string) (*template, error) {
 	return t, nil
 }
 
-// target is what the request line asks for.
+// target is the target in the request line.
 func (t *template) target(key string) string {
 	var b strings.Builder
 	b.Grow(len(t.before) + len(t.after) + len(key) + len(key)/2)
@@ -109,8 +108,8 @@ func (t *template) target(key string) string {
 	return b.String()
 }
 
-// check refuses a key that would make a dot segment of the path, as it is once
-// decoded: what a server that decodes and then cleans would take for another.
+// check refuses a key that would make a dot segment of the decoded path: a
+// server that decodes and then cleans the path would read another key.
 func (t *template) check(key string) error {
 	if t.inQuery || !t.dots && !strings.Contains(key, ".") {
 		return nil
@@ -121,9 +120,9 @@ func (t *template) check(key string) error {
 	return nil
 }
 
-// hasDotSegment looks at a decoded path. Where a semicolon in it was not
-// escaped, Java's servers cut off what follows it (RFC 3986 §3.3, parameters)
-// before they look for dots.
+// hasDotSegment looks at a decoded path. parameters means that a semicolon in
+// it was not escaped: Java's servers cut off parameters (RFC 3986 §3.3) before
+// they look for dots.
 func hasDotSegment(path string, parameters bool) bool {
 	for s := range strings.SplitSeq(path, "/") {
 		if parameters {

@@ -12,7 +12,7 @@ import (
 	"kring/origin"
 )
 
-// echoKey answers with the key as a server gets it: after a prefix of the
+// echoKey answers with the key as a server sees it: after a prefix of the
 // decoded path, or from the query.
 func echoKey(prefix string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -28,7 +28,7 @@ func echoKey(prefix string) http.HandlerFunc {
 	}
 }
 
-// Keys of faults.md, and others that URLs take for something else.
+// The keys of faults.md, and others that have a second meaning in URLs.
 var oddKeys = []string{
 	"a", "a/b", "//a", "/", "//", "a/", "a//b", "a b", "a+b", "a%2Fb", "a%20b", "%", "%%", "%zz", "#", "?", "a?b=c&d=e;f#g",
 	"&", "=", "a=b&q=c", ";", ":", "@", "http://example.org/a?b", "[::1]", "{key}", "{+key}", "\\", "^`|<>\"", "emoji 😀 é", "...", ".a", "a.",
@@ -84,7 +84,7 @@ func TestDotSegmentsAreRefused(t *testing.T) {
 		{"/d/{+key}", "..;x=1/b", true},
 		{"/d/{+key}", ".;", true},
 		{"/d/{+key}", "a;../b", false},
-		{"/d/{key}", "..;x", false}, // is ..%3Bx, no parameter
+		{"/d/{key}", "..;x", false}, // sent as ..%3Bx, so not a parameter
 		{"/d/.{+key}", ".;x", true},
 		{"/d/.{key}", ".", true},
 		{"/d/.{key}", "", true},
@@ -93,7 +93,7 @@ func TestDotSegmentsAreRefused(t *testing.T) {
 		{"/d/x{key}", "..", false},
 		{"/d/{key}", "...", false},
 		{"/d/{key}", "..a", false},
-		{"/d/{key}", "%2e%2e", false}, // is %252e%252e, which decodes to what it was
+		{"/d/{key}", "%2e%2e", false}, // sent as %252e%252e, which decodes to the key
 		{"/d?q={key}", "..", false},
 		{"/d?q={key}", "a/../b", false},
 		{"/d/{key}?x=/../", "a", false},
@@ -124,7 +124,7 @@ func TestBadTemplates(t *testing.T) {
 	}
 }
 
-// What a server decodes is the key, whatever the key.
+// For every key: the server decodes the same key.
 func FuzzKeyRoundTrip(f *testing.F) {
 	for _, k := range oddKeys {
 		f.Add(k)

@@ -20,8 +20,8 @@ import (
 	"kring/origin"
 )
 
-// piped makes an origin reach, for each connection it dials, a server in
-// memory: time in a synctest bubble works with nothing else.
+// piped gives an origin a server in memory for each connection that it dials: a
+// synctest bubble can only wait for those.
 func piped(t *testing.T, dials *atomic.Int64, answer func(c net.Conn, r *http.Request) bool) change {
 	return func(_ *balance.Config, o *origin.Options) {
 		o.Dial = func(ctx context.Context, _, addr string) (net.Conn, error) {
@@ -90,7 +90,7 @@ func TestTimeLimits(t *testing.T) {
 				if took := time.Since(begin); took != tt.takes || r.sent != tt.sent || s.healthy("a") {
 					t.Errorf("took %v, sent %d, healthy %v; want %v, %d, false", took, r.sent, s.healthy("a"), tt.takes, tt.sent)
 				}
-				time.Sleep(2 * time.Hour) // lets the servers end
+				time.Sleep(2 * time.Hour) // time for the servers to end
 			})
 		})
 	}
@@ -108,7 +108,7 @@ func TestSlowIsNotBroken(t *testing.T) {
 			}
 			return true
 		}))
-		for range 2 { // also on a kept connection, whose last answer had a body
+		for range 2 { // the second load is on a kept connection after a body
 			s.load(t, "k", nil).mustBe(t, "xx")
 		}
 		if !s.healthy("a") {
@@ -117,7 +117,7 @@ func TestSlowIsNotBroken(t *testing.T) {
 	})
 }
 
-// A load without a deadline has one all the same; a longer one is kept.
+// A load without a deadline gets one. A longer deadline is kept.
 func TestLongestLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var dials atomic.Int64
@@ -201,7 +201,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 		if err := s.origin.Close(); err != nil || open.Load() != 0 {
 			t.Errorf("close: %v, %d open", err, open.Load())
 		}
-		s.load(t, "k", nil).mustBe(t, "a") // what is under way ends as it does
+		s.load(t, "k", nil).mustBe(t, "a") // a load in flight goes on
 		if open.Load() != 0 {
 			t.Error("a connection was kept after Close")
 		}
@@ -218,7 +218,7 @@ func (c closeHook) Close() error {
 	return c.Conn.Close()
 }
 
-// Loads beyond max_loads fail at once and send nothing; places are given back.
+// Loads beyond max_loads fail at once and send nothing. Slots are released.
 func TestMaxLoads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var dials atomic.Int64
@@ -250,8 +250,8 @@ func TestMaxLoads(t *testing.T) {
 	})
 }
 
-// A server that takes the connection and never speaks TLS costs what one that
-// cannot be reached does, and its connection is closed.
+// A server that accepts a connection and never speaks TLS costs as much as an
+// unreachable one, and its connection is closed.
 func TestSilentTLS(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var open atomic.Int64
@@ -275,8 +275,8 @@ func TestSilentTLS(t *testing.T) {
 	})
 }
 
-// A kept connection on which the answer takes too long is no reason for another:
-// what is slow is not asked twice.
+// A slow answer on a kept connection is no reason for another request: a slow
+// endpoint is asked once.
 func TestSlowOnAKeptConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var dials, requests atomic.Int64
@@ -344,9 +344,9 @@ func TestProbes(t *testing.T) {
 	})
 }
 
-// A load says when the request was sent that was answered, and no other: not
-// when the endpoint was dialled, nor when another one was asked.
-func TestALoadSaysWhenItAsked(t *testing.T) {
+// A load says when it sent the request that was answered, not when it dialled
+// or asked another endpoint.
+func TestALoadSaysWhenItSentTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var dials atomic.Int64
 		s := start(t, "/{key}", []string{"http://a.test", "http://b.test"}, neverEject, piped(t, &dials, func(c net.Conn, r *http.Request) bool {

@@ -39,7 +39,7 @@ func BenchmarkCallHit(b *testing.B) {
 		b.Run(fmt.Sprintf("%dB", size), func(b *testing.B) {
 			entry := &cache.Entry{
 				Value: make([]byte, size), ContentType: "application/json", ETag: `"0123456789abcdef"`,
-				Born: time.Now(), TTL: time.Minute,
+				Born: time.Now(), Expires: time.Now().Add(time.Minute),
 			}
 			nodes := loopback(b, 2, still{cache.Answer{Kind: cache.KindHit, OwnerKind: cache.KindHit, Node: "n1", Entry: entry}})
 			ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
@@ -128,7 +128,7 @@ func (s slow) Stored(in *peers.Inbound, reply *peers.Reply) bool {
 func BenchmarkHitBesideWaiters(b *testing.B) {
 	for name, slowKeys := range map[string]int{"one key": 1, "each its own": 12000} {
 		b.Run(name, func(b *testing.B) {
-			entry := &cache.Entry{Value: make([]byte, 128), ContentType: "application/json", Born: time.Now(), TTL: time.Minute}
+			entry := &cache.Entry{Value: make([]byte, 128), ContentType: "application/json", Born: time.Now(), Expires: time.Now().Add(time.Minute)}
 			h := slow{still{cache.Answer{Kind: cache.KindHit, OwnerKind: cache.KindHit, Node: "n1", Entry: entry}}}
 			idle, busy := loopback(b, 2, h), loopback(b, 2, h)
 			ctx, cancel := context.WithCancel(b.Context())

@@ -22,7 +22,7 @@ func TestAgesAndDeadlinesTravelAsDurations(t *testing.T) {
 	} {
 		entry := func(now time.Time) *cache.Entry {
 			return &cache.Entry{
-				Value: []byte("v"), Born: now.Add(-20 * time.Second), TTL: time.Minute,
+				Value: []byte("v"), Born: now.Add(-20 * time.Second), Expires: now.Add(40 * time.Second),
 				StaleWhileRevalidate: time.Second, StaleIfError: time.Hour,
 			}
 		}

@@ -285,15 +285,10 @@ func (d *decoder) kind() cache.Kind {
 	return k
 }
 
-// codes are the errors that may cross a link; what else comes is "internal".
+// codes are the errors that may cross a link. Any other error becomes "internal".
 var codes = func() map[cache.Code]*cache.Error {
 	m := map[cache.Code]*cache.Error{}
-	for _, e := range []*cache.Error{
-		cache.ErrBadKey, cache.ErrKeyTooLong, cache.ErrBadTTL, cache.ErrUnknownGroup,
-		cache.ErrPreconditionFailed, cache.ErrValueTooLarge, cache.ErrNotCached, cache.ErrOriginFailed,
-		cache.ErrOriginBadAnswer, cache.ErrOriginTimeout, cache.ErrNoEligibleEndpoint, cache.ErrOverloaded,
-		cache.ErrDraining, cache.ErrWriteUnconfirmed, cache.ErrInternal,
-	} {
+	for _, e := range cache.Errors {
 		m[e.Code] = e
 	}
 	return m

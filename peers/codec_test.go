@@ -54,10 +54,10 @@ func TestRepliesCrossUnchanged(t *testing.T) {
 		Value: []byte("value"), ContentType: "text/plain", ContentEncoding: "gzip", ETag: `"x"`,
 		LastModified: "Mon", OriginETag: `W/"y"`,
 		Version: cache.Version{View: 1, ViewID: 2, Counter: 3}, Born: now.Add(-3 * time.Second),
-		TTL: time.Minute, StaleWhileRevalidate: time.Second, StaleIfError: time.Hour, NoStore: true,
+		Expires: now.Add(57 * time.Second), StaleWhileRevalidate: time.Second, StaleIfError: time.Hour, NoStore: true,
 	}
 	forever := &cache.Entry{Value: []byte{}, Born: now}
-	negative := &cache.Entry{Value: []byte{}, Negative: true, TTL: time.Second, Born: now}
+	negative := &cache.Entry{Value: []byte{}, Negative: true, Expires: now.Add(time.Second), Born: now}
 	load := &cache.LastLoad{Endpoint: "a", At: now.Add(-time.Minute), Millis: 1.5, Status: 304, Code: "x", Waited: 7}
 	for _, want := range []Reply{
 		{Answer: cache.Answer{Entry: entry, Kind: cache.KindLoad, OwnerKind: cache.KindLoad, Node: "n", Status: 200, Stored: true, StaleError: true, StandIn: true}, Counted: true},
@@ -148,7 +148,7 @@ func FuzzPong(f *testing.F) {
 
 func FuzzEntry(f *testing.F) {
 	now := time.Now()
-	f.Add(appendEntry(nil, &cache.Entry{Value: []byte("v"), Born: now, TTL: time.Second}, now))
+	f.Add(appendEntry(nil, &cache.Entry{Value: []byte("v"), Born: now, Expires: now.Add(time.Second)}, now))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		d := decoder{Decoder: link.Decoder{B: b}}
 		e, total := d.entry(1<<20, now)

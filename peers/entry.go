@@ -35,8 +35,14 @@ func appendEntry(b []byte, e *cache.Entry, now time.Time) []byte {
 	b = binary.BigEndian.AppendUint64(b, e.Version.View)
 	b = binary.BigEndian.AppendUint64(b, e.Version.ViewID)
 	b = binary.BigEndian.AppendUint64(b, e.Version.Counter)
-	b = appendDuration(b, e.Age(now))
-	b = appendDuration(b, e.TTL)
+	age, ttl := e.Age(now), time.Duration(0) // 0: for ever
+	if !e.Forever() {
+		if ttl = e.TTL(); ttl <= 0 { // over at once
+			age, ttl = age+1, 1
+		}
+	}
+	b = appendDuration(b, age)
+	b = appendDuration(b, ttl)
 	b = appendDuration(b, e.StaleWhileRevalidate)
 	b = appendDuration(b, e.StaleIfError)
 	return appendValue(b, e.Value)
@@ -54,14 +60,18 @@ func (d *decoder) described(now time.Time) *cache.Entry {
 	if flags >= entryFlagsEnd {
 		d.Fail("unknown flags of an entry")
 	}
-	return &cache.Entry{
+	e := &cache.Entry{
 		Negative: flags&entryNegative != 0, NoStore: flags&entryNoStore != 0,
 		ContentType: d.repeated(), ContentEncoding: d.Text(), ETag: d.Text(),
 		LastModified: d.Text(), OriginETag: d.Text(),
 		Version: cache.Version{View: d.Uint64(), ViewID: d.Uint64(), Counter: d.Uint64()},
-		Born:    now.Add(-d.duration()), TTL: d.duration(),
-		StaleWhileRevalidate: d.duration(), StaleIfError: d.duration(),
+		Born:    now.Add(-d.duration()),
 	}
+	if ttl := d.duration(); ttl > 0 {
+		e.Expires = e.Born.Add(ttl)
+	}
+	e.StaleWhileRevalidate, e.StaleIfError = d.duration(), d.duration()
+	return e
 }
 
 func appendCopy(b []byte, c *cache.Copy, now time.Time) []byte {

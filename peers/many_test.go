@@ -22,7 +22,7 @@ func (n *node) stores(value func(key string) []byte) {
 		if strings.HasPrefix(key, "no") {
 			return cache.Answer{}, false
 		}
-		e := &cache.Entry{Value: value(key), ContentType: "text/plain", ETag: `"` + key + `"`, Born: time.Now(), TTL: time.Minute}
+		e := &cache.Entry{Value: value(key), ContentType: "text/plain", ETag: `"` + key + `"`, Born: time.Now(), Expires: time.Now().Add(time.Minute)}
 		return cache.Answer{Entry: e, Kind: cache.KindHit, OwnerKind: cache.KindHit, Node: n.id}, true
 	}
 }

@@ -23,7 +23,6 @@ const (
 	noticeView     = "another list of members"
 	noticeOusted   = "another process of the same id"
 	noticeShortage = "no descriptor or port left"
-	noticeUpgrade  = "the HTTP server does not hand over the connection"
 )
 
 // unknownEvery is how often a line may repeat that an unknown node, or a broken

@@ -32,8 +32,8 @@ base=$KRING_BASE_PORT
 state="$copy/.kring/port-$base"
 cd /
 
-# run ARG…: cluster.sh with its output in $out, its errors in $err, its exit
-# code in $code. The pipe is the test that nothing in the background holds it.
+# run ARG…: runs cluster.sh with its output in $out, its errors in $err, and its
+# exit code in $code. The pipe ends only if no background process holds it.
 run() {
 	code=0
 	out=$(timeout 300 "$copy/scripts/cluster.sh" "$@" 2>"$work/err") || code=$?
@@ -43,7 +43,7 @@ lines() { grep -c . <<<"$1" || true; }
 pids() { cat "$state"/*.pid | tr '\n' ' '; }
 ready() { ask -f -o "$work/answer" "http://127.0.0.1:$((base + $1 - 1))/readyz"; }
 members() { ask "http://127.0.0.1:$((base + $1 - 1))/v1/cluster" | jq '.members | length'; }
-# living PID…: how many of them are processes that have not ended.
+# living PID…: prints how many of the processes have not ended.
 living() {
 	local pid n=0
 	for pid in "$@"; do
@@ -61,19 +61,19 @@ prove "up 0: one line that names the value" "$code" 2 "$err" '*"0"*' "$(lines "$
 run kill 1 2
 prove "too many arguments: exit code 2" "$code" 2 "$(lines "$err")" 1
 KRING_BASE_PORT=80a run status
-prove "a base port that is none: one line that names it" "$code" 2 "$err" '*KRING_BASE_PORT*"80a"*' "$(lines "$err")" 1
+prove "a base port that is no number: one line that names it" "$code" 2 "$err" '*KRING_BASE_PORT*"80a"*' "$(lines "$err")" 1
 run status
-prove "status of nothing: exit code 1" "$code" 1 "$err" "*nothing is running*"
+prove "status without a cluster: exit code 1" "$code" 1 "$err" "*nothing is running*"
 run down
-prove "down of nothing is no error" "$code" 0 "$out" "*nothing is running*"
+prove "down without a cluster is no error" "$code" 0 "$out" "*nothing is running*"
 
-# One invalid setting for all nodes: the origin starts and must be stopped.
+# An invalid setting of all nodes: the origin starts, and must be stopped.
 KRING_CACHE_MAX_BYTES=12XB run up
 prove "nodes that cannot start: exit code 1 and the node's own line" "$code" 1 "$err" "*kring-*did not start:*12XB*"
 prove "and the others are stopped" "$(yes port_in_use $((base + 99)))" no "$(yes test -e "$state/nodes")" no
 
-# A build that is interrupted: a go that takes for ever, in a session whose
-# processes all get the signal, as those of a terminal that goes away do.
+# An interrupted build: a go that never ends, in a session whose processes all
+# get the signal, as when a terminal closes.
 mkdir "$work/slow"
 printf '#!/bin/sh\ntouch "%s/building"\nexec sleep 300\n' "$work" >"$work/slow/go"
 chmod +x "$work/slow/go"
@@ -85,7 +85,7 @@ code=0
 wait "$first" || code=$?
 prove "an interrupted build leaves nothing" "$code" 130 "$(yes test -e "$copy/.kring")" no
 
-# Interrupted while the nodes start: they are stopped.
+# An interruption while the nodes start: they must be stopped.
 setsid "$copy/scripts/cluster.sh" up >"$work/up0" 2>&1 &
 first=$!
 until port_in_use $((base + 99)); do sleep 0.05; done
@@ -105,7 +105,7 @@ wait "$second" || codes=$?
 prove "up twice at once: one starts three nodes, the other says that they run" "$codes" 0 \
 	"$(cat "$work"/up? | grep -c 'already running')" 1 "$(cat "$work"/up? | grep -c '3 nodes and the origin are ready')" 1
 prove "each node is ready" "$(yes ready 1)$(yes ready 2)$(yes ready 3)" yesyesyes
-prove "the program that runs is in bin/, too" "$(yes cmp -s "$copy/bin/kring" "$state/kring")" yes \
+prove "bin/ has the program that runs" "$(yes cmp -s "$copy/bin/kring" "$state/kring")" yes \
 	"$("$copy/bin/kring" version)" "kring *"
 run status
 prove "status: the origin and three nodes" "$code" 0 "$(lines "$out")" 4 "$(grep -c 'running, ready' <<<"$out")" 4
@@ -120,21 +120,21 @@ prove "up with another number: refused" "$code" 1 "$err" "*already running with 
 	run status
 	echo "$code $out"
 ) >"$work/bare"
-prove "without KRING_BASE_PORT the only cluster is meant" "$(<"$work/bare")" "0 *127.0.0.1:$base *"
+prove "without KRING_BASE_PORT a command is for the only cluster" "$(<"$work/bare")" "0 *127.0.0.1:$base *"
 
 run kill 7
-prove "a node that is none: exit code 2, one line" "$code" 2 "$err" '*"7"*' "$(lines "$err")" 1
+prove "a node that does not exist: exit code 2, one line" "$code" 2 "$err" '*"7"*' "$(lines "$err")" 1
 run kill 2
 prove "kill" "$code" 0 "$(living "${before[@]}")" 3 "$(yes ready 2 2>/dev/null)" no
 run kill 2
-prove "kill what is dead: exit code 1" "$code" 1 "$err" "*kring-2 is not running*"
+prove "kill a dead node: exit code 1" "$code" 1 "$err" "*kring-2 is not running*"
 run status
-prove "status names the dead" "$code" 0 "$out" "*kring-2*dead, not ready*"
+prove "status names the dead node" "$code" 0 "$out" "*kring-2*dead, not ready*"
 run restart 2
-prove "restart what was killed" "$code" 0 "$(yes ready 2)" yes
+prove "restart a killed node" "$code" 0 "$(yes ready 2)" yes
 pid=$(<"$state/kring-1.pid")
 run restart 1
-prove "restart what runs" "$code" 0 "$(yes ready 1)" yes "$(living "$pid")" 0
+prove "restart a running node" "$code" 0 "$(yes ready 1)" yes "$(living "$pid")" 0
 
 run pause 3
 pid=$(<"$state/kring-3.pid")
@@ -145,7 +145,7 @@ run logs 1
 prove "logs" "$code" 0 "$(lines "$out")" "[1-9]*"
 
 run add
-prove "add: a fourth node, in everybody's list" "$code" 0 "$(yes ready 4)" yes \
+prove "add: a fourth node, in the list of every node" "$code" 0 "$(yes ready 4)" yes \
 	"$(members 1)$(members 2)$(members 3)$(members 4)" 4444
 
 cp "$state/kring" "$work/kring"
@@ -167,12 +167,12 @@ mkdir -p "$state"
 echo 1 >"$state/nodes"
 echo "$stranger" >"$state/kring-1.pid"
 run down
-prove "a pid that has become somebody else's is left alone" "$code" 0 "$(living "$stranger")" 1
+prove "a pid of another process is left alone" "$code" 0 "$(living "$stranger")" 1
 kill "$stranger"
 wait "$stranger" || true
 stranger=
 
-# A reader that has seen enough: the demo stops what it has started.
+# A reader that leaves early: the demo stops its cluster.
 timeout 300 "$copy/scripts/demo.sh" 2>"$work/err" | head -n 5 >"$work/shown" || true
 prove "demo.sh | head: nothing is left behind" "$(wc -l <"$work/shown")" 5 "$(yes test -e "$copy/.kring")" no \
 	"$(yes port_in_use "$base")$(yes port_in_use $((base + 99)))" nono

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Starts three nodes and a slow origin, shows with curl what the cache does,
-# kills a node and goes on, and cleans up. Each thing that is shown is checked:
-# a line "PASS …" with its figures, or "FAIL …" and exit code 1 at the end.
+# kills a node and goes on, and cleans up. It checks everything that it shows: a
+# line "PASS …" with figures, or "FAIL …" and exit code 1 at the end.
 #
-# Takes the ports of scripts/cluster.sh (8001…, 8100), or the next free
-# thousand if they are taken.
+# It uses the ports of scripts/cluster.sh (8001…, 8100), or the next free
+# thousand if they are in use.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
@@ -41,8 +41,8 @@ started=
 clean_up() {
 	local status=$?
 	trap - EXIT
-	# Whoever read this may have gone (demo.sh | head): a line that nobody takes
-	# must not end the clean-up.
+	# The reader may have gone (demo.sh | head). A failed write must not end the
+	# clean-up.
 	trap '' HUP INT PIPE TERM
 	if [[ $started ]]; then
 		if ((status || failures)); then tail -n 5 "$state"/*.log 2>/dev/null || true; fi
@@ -59,9 +59,9 @@ cluster() { "$root/scripts/cluster.sh" "$@"; }
 
 node_url() { echo "http://127.0.0.1:$((KRING_BASE_PORT + $1 - 1))"; }
 
-# show URL ARG…: prints the request as one would type it, and of its answer the
-# status, the named headers, the start of the body and the time it took. The
-# answer's headers are then in $work/headers, its body in $work/body.
+# show URL ARG…: prints the request as a user would type it, and of the answer
+# the status, the named headers, the start of the body and the time. Afterwards
+# $work/headers has all headers, and $work/body the body.
 show() {
 	local url=$1 arg line="  \$ curl -i"
 	shift
@@ -69,7 +69,7 @@ show() {
 		case $arg in *[\ \"]*) line+=" '$arg'" ;; *) line+=" $arg" ;; esac
 	done
 	echo "$line $url"
-	: >"$work/body" # curl leaves it alone if there is none
+	: >"$work/body" # curl does not write the file if there is no body
 	ask -D "$work/headers" -o "$work/body" -w '%{time_total}' "$@" "$url" >"$work/time"
 	tr -d '\r' <"$work/headers" | grep -iE '^(http/[0-9.]+|cache-status:|etag:|age:) ' | sed 's/^/    /'
 	if [[ -s $work/body ]]; then
@@ -81,14 +81,14 @@ show() {
 status() { head -n 1 "$work/headers" | cut -d ' ' -f 2; }
 cache_status() { tr -d '\r' <"$work/headers" | sed -n 's/^[Cc]ache-[Ss]tatus: //p'; }
 
-# answers CODE: how many lines of $work/codes are this status.
+# answers CODE: prints how many lines of $work/codes are this status.
 answers() { grep -c "^$1\$" "$work/codes" || true; }
 
 origin_loads() { ask "$origin/_/stats" | jq .loads; }
 loads_of() { ask "$origin/_/stats/$1" | jq .loads; }
 owner_of() { ask "$(node_url 1)/v1/explain/docs/$1" | jq -r .owner; }
 
-# key_of NODE NAME: the first of NAME-1, NAME-2, … that NODE owns.
+# key_of NODE NAME: prints the first of NAME-1, NAME-2, … that NODE owns.
 key_of() {
 	local i
 	for ((i = 1; ; i++)); do
@@ -99,14 +99,14 @@ key_of() {
 	done
 }
 
-# whole_document FILE KEY: it is the origin's document of that key, unharmed.
+# whole_document FILE KEY: FILE is the origin's whole document of that key.
 # shellcheck disable=SC2329 # called by prove
 whole_document() {
 	[[ $(jq -r .key "$1") == "$2" ]] &&
 		[[ $(jq -j '.key + "\n" + .version + "\n" + .pad' "$1" | sha256sum | cut -d ' ' -f 1) == "$(jq -r .sha256 "$1")" ]]
 }
 
-# books NODE…: the identities that /v1/stats promises, of each node.
+# books NODE…: checks the documented identities of /v1/stats at each node.
 books() {
 	local i
 	for i in "$@"; do
@@ -116,7 +116,8 @@ books() {
 	done
 }
 
-# cluster_books: over all nodes, and against what the origin counted itself.
+# cluster_books: checks them over all nodes, and against the origin's own
+# counts.
 cluster_books() {
 	local i tries
 	for ((tries = 0; tries < 50; tries++)); do # an answer is counted just after it is written
@@ -132,7 +133,8 @@ cluster_books() {
 	return 1
 }
 
-# show_when_back NODE URL: the others find a node again by their own probing.
+# show_when_back NODE URL: the other nodes find a returned node by their own
+# probes.
 show_when_back() {
 	local tries
 	for ((tries = 0; tries < 200; tries++)); do
@@ -149,7 +151,7 @@ choose_ports 8001
 state=$root/.kring
 if ((KRING_BASE_PORT != 8001)); then state=$root/.kring/port-$KRING_BASE_PORT; fi
 origin=http://127.0.0.1:$((KRING_BASE_PORT + 99))
-started=yes # before: an up that is cut short may have begun
+started=yes # before up: an interrupted up may have started processes
 cluster up 3
 
 echo
@@ -179,7 +181,7 @@ prove "kring-3 answers with its peer kring-2's copy, still $(loads_of "$key") lo
 	"$(loads_of "$key")" 1 "$(yes cmp -s "$work/body" "$work/first")" yes
 etag=$(tr -d '\r' <"$work/headers" | sed -n 's/^[Ee][Tt]ag: //p')
 show "$(node_url 3)/v1/cache/docs/$key" -H "If-None-Match: $etag"
-prove "who has it already is told so: 304, no body" "$(status)" 304 "$(yes test -s "$work/body")" no
+prove "a client that has it already is told so: 304, no body" "$(status)" 304 "$(yes test -s "$work/body")" no
 
 echo
 echo "A stampede: 50 clients at once, through all nodes, ask for one cold key of an origin that takes a second"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Types what README.md shows, in its order, as a newcomer would: in a copy of the
-# checkout without bin/, and with nothing that make knows. Of the ```console
-# blocks the outputs are compared; numbers that differ from run to run
-# (lifetimes, ages, times, process ids) are compared as N. Of the ```sh blocks
-# every command must end with exit code 0. The cluster is on other ports.
+# Types the commands of README.md in order, as a newcomer would: in a copy of
+# the checkout without bin/ and without the variables of make. For ```console
+# blocks it compares the output; numbers that differ from run to run (lifetimes,
+# ages, times, process ids) are compared as N. Each command of a ```sh block
+# must end with exit code 0. The cluster runs on other ports.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
@@ -31,7 +31,7 @@ base=$KRING_BASE_PORT
 trap clean_up EXIT
 trap 'exit 130' INT TERM
 
-# there and back turn the README's ports into this cluster's and back again.
+# there and back translate the README's ports into this cluster's, and back.
 there=() back=()
 for ((i = 0; i < 9; i++)); do
 	there+=(-e "s/:$((8001 + i))\b/:$((base + i))/g")
@@ -42,10 +42,10 @@ back+=(-e "s/:$((base + 99))\b/:8100/g")
 same=(-E -e 's, +, ,g' -e 's/ttl=[0-9]+/ttl=N/g' -e 's/([Aa]ge: |max-age=|pid |time: )[0-9.]+/\1N/g' -e 's/[ \r]+$//'
 	-e 's/"(age|ttl|ms|at|version|view_id)":("[^"]*"|[0-9.]+)/"\1":N/g')
 
-# Each command into work/I.command. What the README says a ```console command
-# prints goes into work/I.want; a comment line is neither. A ```sh command goes
-# to the end of its last line. Not typed are the scripts that CI runs by
-# themselves, and what is about /etc/kring, which is below.
+# Each command goes into work/I.command. The README's output of a ```console
+# command goes into work/I.want; a comment line is neither. A ```sh command ends
+# with its last continued line. Two kinds of commands are left out: scripts that
+# CI runs by themselves, and commands about /etc/kring, which are below.
 awk -v dir="$work" '
 	function begin() { n++; file = sprintf("%s/%03d", dir, n) }
 	/^```console$/ { inside = "console"; next }
@@ -75,8 +75,8 @@ done
 prove "README: there is something to check" "$(find "$work" -name '*.command' | wc -l)" "1[0-9]"
 prove "README: a load and a scenario leave their pages" "$(grep -c '<svg' bin/run.html)" "[1-9]*" "$(grep -c '<svg' bin/stampede.html)" "[1-9]*"
 
-# The sample configuration, its files made and checked as README.md says: the
-# lines of its ```sh blocks about them, with $work in the place of /etc/kring.
+# The sample configuration: its files are made and checked with the lines of the
+# README's ```sh blocks about them, with $work in place of /etc/kring.
 mkdir "$work/etc"
 awk '/^```yaml$/ { inside = 1; next } /^```/ { inside = 0 } inside' README.md | sed "s,/etc/kring/,$work/etc/," >"$work/etc/kring.yaml"
 awk '/^```sh$/ { inside = 1; next } /^```/ { inside = 0 }

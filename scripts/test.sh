@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Everything CI runs. Installs what is missing; needs Go and git.
+# All checks of CI. Installs missing tools; needs Go and git.
 #
-#   scripts/test.sh           all of it
+#  scripts/test.sh           all checks
 #   scripts/test.sh --quick   without the race detector, the scripts' own tests
 #                             and the vulnerability check
 #
-# The last line is "N passed, N failed", after the names of what was not run;
-# the exit code is 0 only if nothing failed. Checks count as one each, and so do Go tests,
-# their subtests, and the scenarios of the scripts' tests. With CI=true all is
-# run or has failed.
+# The last line is "N passed, N failed", after the names of checks that were not
+# run. The exit code is 0 only if nothing failed. A check counts as one, and so
+# does each Go test, subtest, and scenario of a script's test. With CI=true a
+# check that cannot run has failed.
 set -euo pipefail
 exec </dev/null
 
@@ -17,14 +17,14 @@ cd "$root"
 # shellcheck source=scripts/need.sh
 source scripts/need.sh
 
-# 25 MB for the default build is the project's own limit.
+# The project's own limit is 25 MB for the default build.
 max_binary_bytes=25000000
 tags=(-tags "nomsgpack,nethttpomithttp2")
-# With the flags of scripts/build.sh, and so they share what is compiled.
+# The flags of scripts/build.sh, so that both share the compiled packages.
 tool=(env GOFLAGS=-trimpath go tool -modfile=tools/go.mod)
 
 quick=
-how=(-race) # vet and the tests share what is compiled like this
+how=(-race) # vet and the tests share packages compiled with these flags
 for arg in "$@"; do
 	case $arg in
 	--quick)
@@ -51,7 +51,7 @@ passed=0
 failed=0
 not_run=()
 
-# check NAME COMMAND…: one check; its output is shown when it fails.
+# check NAME COMMAND…: runs one check, and shows its output if it fails.
 check() {
 	local name=$1 begun=$SECONDS
 	shift
@@ -65,16 +65,17 @@ check() {
 	fi
 }
 
-# go_tests DIR FLAG…: go test of a module, each test counted by gotestsum.
+# go_tests DIR FLAG…: runs go test in a module; gotestsum counts each test.
 go_tests() {
 	local dir=$1 p f s status=0
 	shift
 	rm -f "$work/failed" "$work/ended"
-	# Everything is built on all cores first; the tests then run one package at a
-	# time, for those of whole clusters tell silence from slowness by the clock.
-	go -C "$dir" test -run '^$' "$@" ./... >/dev/null 2>&1 || true # what does not build is reported below
+	# First everything is built on all cores. Then the tests run one package at
+	# a time, because tests of whole clusters tell silence from slowness by the
+	# clock.
+	go -C "$dir" test -run '^$' "$@" ./... >/dev/null 2>&1 || true # the tests below report a failed build
 	# TESTS_FAILED also counts packages that fail without a failing test, and
-	# tests that never ended; the events of what ended say what passed.
+	# tests that never ended. The events of ended tests say which passed.
 	# shellcheck disable=SC2016 # sh expands it, after the tests
 	(cd "$dir" && WORK=$work "$work/gotestsum" --format pkgname --format-icons text --format-hide-empty-pkg --no-color \
 		--jsonfile-timing-events "$work/ended" --post-run-command 'sh -c "echo $TESTS_FAILED >$WORK/failed"' \
@@ -82,13 +83,14 @@ go_tests() {
 	read -r f <"$work/failed" || f=0
 	p=$(jq -s 'map(select(.Test and .Action == "pass")) | length' "$work/ended") || p=0
 	s=$(jq -s 'map(select(.Test and .Action == "skip")) | length' "$work/ended") || s=0
-	if ((f == 0 && (status || p == 0))); then f=1; fi # nothing ran, or go test itself failed
+	if ((f == 0 && (status || p == 0))); then f=1; fi # no test ran, or go test itself failed
 	passed=$((passed + p))
 	failed=$((failed + f))
 	if ((s)); then skipped "$s skipped Go tests in $dir"; fi
 }
 
-# scenarios SCRIPT…: a script that prints a line "PASS …" or "FAIL …" for each.
+# scenarios SCRIPT…: runs a script that prints "PASS …" or "FAIL …" for each
+# scenario.
 scenarios() {
 	local status=0 p f
 	"$@" 2>&1 | tee "$work/out" || status=1
@@ -102,7 +104,7 @@ scenarios() {
 	failed=$((failed + f))
 }
 
-# skipped WHAT: allowed on a developer's machine, a failure in CI.
+# skipped WHAT: allowed on a developer's machine; a failure in CI.
 skipped() {
 	not_run+=("$1")
 	if [[ ${CI:-} == true ]]; then
@@ -130,8 +132,8 @@ small_enough() {
 	((size <= max_binary_bytes))
 }
 
-# online COMMAND…: a command that may need the module proxy: once more, and once
-# again, as long as it is the network that it fails for.
+# online COMMAND…: runs a command that may need the module proxy. While the
+# network is the cause of its failure, it tries twice more.
 online() {
 	local pause
 	for pause in 5 20 0; do
@@ -146,24 +148,25 @@ online() {
 	return 1
 }
 
-# Whatever the checks below need of the module proxy is had here, so that a
-# network that fails is one failure that says so.
+# modules: downloads everything that the checks below need from the module
+# proxy. So a failing network is one failure that says so.
 modules() { online go mod download && online go -C tools mod download; }
 
 tidy() { online go mod tidy -diff; }
 
-# The database of known vulnerabilities, from the module proxy: the machine
-# needs no other server than the one its modules come from.
+# The database of known vulnerabilities comes from the module proxy, so the
+# machine needs no other server.
 vulnerability_database() {
 	local dir
 	dir=$(online go mod download -json golang.org/x/vulndb@latest | jq -er .Dir) &&
 		online go run golang.org/x/vulndb/cmd/indexdb@latest -vulns "$dir/data/osv" -out "$work/vulndb"
 }
 
-# Calls of vulnerable functions in modules fail if the advisory is two weeks old
-# and names a version without them. Younger ones are printed only, so that no
-# commit turns red by what was published since, and so are those in the standard
-# library, which is for whoever installs Go.
+# Calls of vulnerable functions in modules fail the check if the advisory is two
+# weeks old and names a version without them. Younger advisories are only
+# printed, so that no commit turns red because of a new advisory. Those in the
+# standard library are only printed, too: the user who installs Go must update
+# it.
 no_vulnerable_calls() {
 	"${tool[@]}" govulncheck -format json -db "file://$work/vulndb" "${tags[@]}" ./... >"$work/vulns" || return 1
 	jq -rs -f scripts/vulnerable_calls.jq "$work/vulns" >"$work/calls" || return 1

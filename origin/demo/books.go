@@ -10,14 +10,14 @@ import (
 // maxKeys bounds the keys that are counted one by one.
 const maxKeys = 1 << 20
 
-// window is the time whose busiest instance Stats.PeakWindow is: enough to see
-// whether loads come in a flood.
+// window is the length of the window of Stats.PeakWindow. It is short enough to
+// show whether loads come in a flood.
 const window = 100 * time.Millisecond
 
-// Stats is what a Server was asked for: requests for documents, not for its
-// own books.
+// Stats counts the requests for documents, not those for the server's own
+// pages.
 type Stats struct {
-	Loads       int64 `json:"loads"` // all requests, whatever came of them
+	Loads       int64 `json:"loads"` // all requests, however they ended
 	Keys        int   `json:"keys"`  // different keys
 	MaxPerKey   int64 `json:"max_per_key"`
 	OK          int64 `json:"ok"`           // 200
@@ -27,30 +27,29 @@ type Stats struct {
 	Left        int64 `json:"left"`         // the client went away
 	InFlight    int64 `json:"in_flight"`
 	Peak        int64 `json:"peak_in_flight"`
-	PeakWindow  int64 `json:"peak_100ms"` // most requests that began within 100 ms by the clock
-	// Uncounted requests were for keys beyond the million that are counted
-	// one by one.
+	PeakWindow  int64 `json:"peak_100ms"` // most requests that began within one window of the clock
+	// Uncounted requests were for keys beyond the million that are counted one
+	// by one.
 	Uncounted int64 `json:"uncounted"`
 }
 
-// Windows is how many requests began in each of the last windows that had any.
+// Windows is how many requests began in each of the last windows with requests.
 type Windows struct {
 	WidthMS int64    `json:"width_ms"`
-	Now     int64    `json:"now"` // number of the window that it is
+	Now     int64    `json:"now"` // number of the current window
 	Windows []Window `json:"windows"`
 }
 
-// Window is one of them, by its number since 1970.
+// Window is one window. Its number counts from 1970.
 type Window struct {
 	Number int64 `json:"number"`
 	Loads  int64 `json:"loads"`
 }
 
-// maxWindows bounds the windows that are remembered: two minutes, if each had
-// a request.
+// maxWindows bounds the remembered windows: two minutes, if each has a request.
 const maxWindows = 1200
 
-// KeyStats is what a Server was asked for of one key.
+// KeyStats counts the requests for one key.
 type KeyStats struct {
 	Key      string `json:"key"`
 	Loads    int64  `json:"loads"`
@@ -61,15 +60,15 @@ type KeyStats struct {
 
 // books counts requests.
 type books struct {
-	mu     sync.Mutex // guards all below
-	epoch  int        // how often the books were begun anew
-	total  Stats
-	keys   map[string]*KeyStats
-	recent []Window // the newest last
+	mu         sync.Mutex // guards the fields below
+	generation int        // how often the counts were reset
+	total      Stats
+	keys       map[string]*KeyStats
+	recent     []Window // the newest last
 }
 
-// begin counts a request's arrival; what it returns is called with the status
-// at its end, 0 if the client left.
+// begin counts a request's arrival. The caller calls done with the status at
+// the request's end, 0 if the client left.
 func (b *books) begin(key string) (done func(status int)) {
 	now := time.Now().UnixNano() / int64(window)
 	b.mu.Lock()
@@ -104,16 +103,16 @@ func (b *books) begin(key string) (done func(status int)) {
 		k.Peak = max(k.Peak, k.InFlight)
 		t.MaxPerKey = max(t.MaxPerKey, k.Loads)
 	}
-	epoch := b.epoch
-	return func(status int) { b.end(k, epoch, status) }
+	generation := b.generation
+	return func(status int) { b.end(k, generation, status) }
 }
 
-func (b *books) end(k *KeyStats, epoch, status int) {
+func (b *books) end(k *KeyStats, generation, status int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.total.InFlight--
-	if epoch != b.epoch {
-		return // it began in the books before
+	if generation != b.generation {
+		return // the request began before a reset
 	}
 	if k != nil {
 		k.InFlight--
@@ -159,11 +158,11 @@ func (b *books) key(key string) KeyStats {
 	return KeyStats{Key: key}
 }
 
-// reset begins the books anew; requests in flight stay in flight.
+// reset starts all counts anew. Requests in flight stay in flight.
 func (b *books) reset() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.epoch++
+	b.generation++
 	b.total = Stats{InFlight: b.total.InFlight, Peak: b.total.InFlight}
 	b.keys, b.recent = nil, nil
 }

@@ -18,24 +18,24 @@ import (
 
 // Control is how a Server behaves.
 type Control struct {
-	// Latency is how long each answer takes at least, Jitter how much longer
-	// it may take.
+	// Latency is the least duration of each answer. Jitter is the most that is
+	// added to it, at random.
 	Latency Duration `json:"latency"`
 	Jitter  Duration `json:"jitter"`
 	// ErrorRate is the share of requests that fail with a 500.
 	ErrorRate float64 `json:"error_rate"`
 	// Version is in each document.
 	Version Version `json:"version"`
-	// Missing says which keys are answered with a 404.
+	// Missing is the set of keys that get a 404.
 	Missing Missing `json:"missing"`
 	// Size is the length of each document's pad, in bytes.
 	Size int `json:"size"`
-	// CacheControl is the header of that name in answers that are no error;
-	// empty: none.
+	// CacheControl is the header of that name in answers that are no errors;
+	// empty: no header.
 	CacheControl string `json:"cache_control"`
 }
 
-// maxSize keeps a slip of the finger from eating the machine's memory.
+// maxSize keeps a mistyped size from eating the machine's memory.
 const maxSize = 1 << 30
 
 func (c Control) check() error {
@@ -54,7 +54,7 @@ func (c Control) check() error {
 	return nil
 }
 
-// wait passes the latency; false: the client left meanwhile.
+// wait waits for the latency. It returns false if the client left meanwhile.
 func (c Control) wait(ctx context.Context) bool {
 	d := time.Duration(c.Latency)
 	if c.Jitter > 0 {
@@ -75,7 +75,7 @@ func (c Control) wait(ctx context.Context) bool {
 
 func (c Control) fails() bool { return c.ErrorRate > 0 && rand.Float64() < c.ErrorRate }
 
-// Version is any text; a number in JSON is its digits.
+// Version is any text. A number in JSON becomes its digits.
 type Version string
 
 // UnmarshalJSON reads a text or a number.
@@ -93,8 +93,8 @@ func (v *Version) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Duration is a time.Duration that is text in JSON ("100ms"); a plain number
-// there is milliseconds.
+// Duration is a time.Duration that is a text in JSON ("100ms"). A plain number
+// in JSON is milliseconds.
 type Duration time.Duration
 
 func (d Duration) String() string { return time.Duration(d).String() }
@@ -121,15 +121,15 @@ func (d *Duration) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Missing is a set of keys: a share of all, always the same ones, or those
-// that match a regular expression. The zero value is no key.
+// Missing is a set of keys: a share of all keys, always the same ones, or the
+// keys that match a regular expression. The zero value is the empty set.
 type Missing struct {
 	share   float64
 	pattern *regexp.Regexp
 }
 
-// ParseMissing reads a share ("20%", "0.2") or else a regular expression
-// (RE2), which may match anywhere in a key.
+// ParseMissing reads a share ("20%", "0.2") or else a regular expression (RE2),
+// which may match anywhere in a key.
 func ParseMissing(s string) (Missing, error) {
 	number, percent := strings.CutSuffix(strings.TrimSpace(s), "%")
 	if share, err := strconv.ParseFloat(number, 64); err == nil {
@@ -160,7 +160,8 @@ func (m Missing) has(key string) bool {
 	}
 	h := fnv.New64a()
 	h.Write([]byte(key)) // a hash.Hash never returns an error
-	// The high bits of FNV are poor for short keys: multiply them through.
+	// The high bits of FNV are poor for short keys: a multiplication spreads
+	// them.
 	x := h.Sum64()
 	x ^= x >> 33
 	x *= 0xff51afd7ed558ccd
@@ -168,7 +169,7 @@ func (m Missing) has(key string) bool {
 	return float64(x>>11)/(1<<53) < m.share
 }
 
-// String is what ParseMissing reads.
+// String returns a text that ParseMissing reads.
 func (m Missing) String() string {
 	if m.pattern != nil {
 		return m.pattern.String()
@@ -184,7 +185,7 @@ func (m Missing) MarshalJSON() ([]byte, error) {
 	return json.Marshal(m.share)
 }
 
-// UnmarshalJSON reads a number, or text as ParseMissing does.
+// UnmarshalJSON reads a number, or a text as ParseMissing does.
 func (m *Missing) UnmarshalJSON(text []byte) error {
 	s := string(bytes.TrimSpace(text))
 	if strings.HasPrefix(s, `"`) {

@@ -1,13 +1,13 @@
-// Package demo is an origin to try a cache on: slow, failing or of another
-// version on request, and honest about how often it was asked. It answers for
-// every key with a document that says which key and version it is and proves
-// it with a hash, or with the files of a directory.
+// Package demo is an origin to try a cache on. On request it is slow, fails or
+// changes its version, and it counts exactly how often it was asked. It answers
+// every key with a document that names its key and version and proves both with
+// a hash, or with the files of a directory.
 //
 //	GET /docs/KEY, GET /search?q=KEY   the document of KEY
-//	GET /_/stats, GET /_/stats/KEY     what was asked for
-//	GET /_/windows                     when, in tenths of a second
-//	DELETE /_/stats                    counts from zero again
-//	GET /_/control, PUT /_/control     how it behaves; a PUT changes what it names
+//	GET /_/stats, GET /_/stats/KEY     the counts
+//	GET /_/windows                     the counts over time, in tenths of a second
+//	DELETE /_/stats                    starts the counts anew
+//	GET /_/control, PUT /_/control     the behaviour; a PUT changes what it names
 //
 // A Server is safe for concurrent use.
 package demo
@@ -28,7 +28,7 @@ import (
 	"unicode/utf8"
 )
 
-// Options says what a Server serves and how it behaves at first.
+// Options are the settings of a Server.
 type Options struct {
 	// Dir is a directory whose files are served in place of documents.
 	Dir string
@@ -43,12 +43,12 @@ type Server struct {
 	root  *os.Root // nil without Options.Dir
 	log   *slog.Logger
 
-	mu       sync.Mutex // guards control and modified
+	mu       sync.Mutex // guards the two fields below
 	control  Control
 	modified time.Time // when the documents last changed
 }
 
-// New checks the options and opens the directory, which Close closes.
+// New checks the options and opens the directory. Close closes it.
 func New(o Options) (*Server, error) {
 	if err := o.Control.check(); err != nil {
 		return nil, err
@@ -76,23 +76,23 @@ func (s *Server) Close() error {
 	return s.root.Close()
 }
 
-// Stats is what was asked for so far.
+// Stats are the counts so far.
 func (s *Server) Stats() Stats { return s.books.stats() }
 
-// KeyStats is what was asked for of one key.
+// KeyStats are the counts of one key.
 func (s *Server) KeyStats(key string) KeyStats { return s.books.key(key) }
 
-// Windows is when, of late, it was asked for documents.
+// Windows are the counts of the last windows.
 func (s *Server) Windows() Windows { return s.books.windows() }
 
-// Control is how the server behaves now.
+// Control is the current behaviour.
 func (s *Server) Control() Control {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.control
 }
 
-// SetControl changes how the server behaves from the next request on.
+// SetControl changes the behaviour from the next request on.
 func (s *Server) SetControl(c Control) error {
 	if err := c.check(); err != nil {
 		return err
@@ -106,8 +106,8 @@ func (s *Server) SetControl(c Control) error {
 	return nil
 }
 
-// ServeHTTP answers one request. Paths are taken as they were sent: no
-// http.ServeMux, which would clean them.
+// ServeHTTP answers one request. It does not use http.ServeMux, which would
+// clean the path.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.EscapedPath()
 	switch {
@@ -132,7 +132,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveKey counts each request for a key when it arrives, whatever becomes of it.
+// serveKey counts each request for a key on arrival, however it ends.
 func (s *Server) serveKey(w http.ResponseWriter, r *http.Request, key string, err error) {
 	if !allowed(w, r, http.MethodGet, http.MethodHead) {
 		return
@@ -206,8 +206,8 @@ func (s *Server) serveControl(w http.ResponseWriter, r *http.Request) {
 	s.writeJSON(w, s.Control())
 }
 
-// readControl decodes over the present values, so that what is not named
-// stays as it is.
+// readControl decodes over the current values, so that the body changes only
+// what it names.
 func (s *Server) readControl(body io.Reader) error {
 	c := s.Control()
 	d := json.NewDecoder(body)

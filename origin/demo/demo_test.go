@@ -75,8 +75,8 @@ func TestDocumentProvesItself(t *testing.T) {
 	}
 }
 
-// The keys that caches and routers are known to mangle, over a real
-// connection: each is itself.
+// Keys that caches and routers often mangle arrive unchanged over a real
+// connection.
 func TestKeysAreExact(t *testing.T) {
 	s := newServer(t, demo.Options{})
 	server := httptest.NewServer(s)
@@ -236,7 +236,7 @@ func set(t *testing.T, s *demo.Server, control string) {
 	}
 }
 
-func TestBooksTellTheTruth(t *testing.T) {
+func TestBooksAreExact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := demo.New(demo.Options{Control: demo.Control{Latency: demo.Duration(time.Second)}})
 		if err != nil {

@@ -18,9 +18,9 @@ import (
 	"time"
 )
 
-// document is what the origin has for a key. SHA256 is the hash of key, line
-// break, version, line break, pad: who has the document can see that it is
-// whole and the right key's.
+// document is the origin's value of a key. SHA256 is the hash of key, line
+// break, version, line break, pad. It proves that a document is whole and
+// belongs to the key.
 type document struct {
 	Key     string `json:"key"`
 	Version string `json:"version"`
@@ -35,8 +35,8 @@ func newDocument(key, version string, size int) document {
 	return d
 }
 
-// pad is size letters that only depend on the arguments, and do not compress
-// to nothing.
+// pad is size letters that depend only on the arguments and do not compress to
+// nothing.
 func pad(key, version string, size int) string {
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	source := rand.NewChaCha8(sha256.Sum256([]byte(key + "\n" + version)))
@@ -66,8 +66,8 @@ func serveDocument(w http.ResponseWriter, r *http.Request, d document, modified 
 	})
 }
 
-// serveFile serves the file that key names inside the directory. os.Root sees
-// to it that neither dots nor links lead out of it.
+// serveFile serves the file that key names inside the directory. os.Root keeps
+// dots and links from leading out of it.
 func (s *Server) serveFile(w http.ResponseWriter, r *http.Request, key string) int {
 	f, info, err := s.openFile(key)
 	if err != nil {
@@ -95,7 +95,7 @@ func (s *Server) openFile(key string) (*os.File, fs.FileInfo, error) {
 	if strings.ContainsRune(key, 0) || key == "" {
 		return nil, nil, fs.ErrNotExist
 	}
-	// Stat first: opening a named pipe would wait for its writer.
+	// Stat is first, because opening a named pipe would wait for its writer.
 	info, err := s.root.Stat(key)
 	if err != nil {
 		return nil, nil, err
@@ -119,8 +119,8 @@ type content struct {
 	modified time.Time
 }
 
-// serveContent does less than http.ServeContent: a 206 would be a lie to a
-// cache that has not asked for a part.
+// serveContent does less than http.ServeContent: a cache that has not asked for
+// a part must not get a 206.
 func serveContent(w http.ResponseWriter, r *http.Request, c content) int {
 	h := w.Header()
 	h.Set("ETag", c.tag)
@@ -140,7 +140,7 @@ func serveContent(w http.ResponseWriter, r *http.Request, c content) int {
 	return http.StatusOK
 }
 
-// unchanged is RFC 9110's: If-None-Match decides, If-Modified-Since only
+// unchanged follows RFC 9110: If-None-Match decides, and If-Modified-Since only
 // where that is absent.
 func unchanged(r *http.Request, c content) bool {
 	if match := r.Header.Get("If-None-Match"); match != "" {
