@@ -163,3 +163,42 @@ func FuzzHello(f *testing.F) {
 		}
 	})
 }
+
+func TestBodiesThatAreNot(t *testing.T) {
+	for name, read := range map[string]func(d *Decoder){
+		"bytes left over":     func(*Decoder) {},
+		"too short a byte":    func(d *Decoder) { d.B = nil; d.Byte() },
+		"too short a number":  func(d *Decoder) { d.Uint64() },
+		"an endless number":   func(d *Decoder) { d.B = bytes.Repeat([]byte{0xff}, 20); d.Uvarint() },
+		"a number too large":  func(d *Decoder) { d.Length(2) },
+		"more than there is":  func(d *Decoder) { d.Bytes() },
+		"texts that are few":  func(d *Decoder) { d.B = []byte{2, 1, 'x', 9}; d.Texts() },
+		"a name that is long": func(d *Decoder) { d.B = AppendString(nil, strings.Repeat("x", MaxName+1)); d.name() },
+	} {
+		d := Decoder{B: []byte{3, 1}}
+		if read(&d); !errors.Is(d.End(), ErrBadFrame) {
+			t.Errorf("%s: %v", name, d.End())
+		}
+		if d.Byte() != 0 || d.Uint64() != 0 || d.Text() != "" || d.Texts() != nil {
+			t.Errorf("%s: it yields more than zeros after its error", name)
+		}
+	}
+}
+
+// A frame that breaks off is an error, not a body.
+func TestABodyThatBreaksOff(t *testing.T) {
+	for _, size := range []int{10, MaxMeta + ChunkLen} {
+		whole := frame(frameAnswer, 3, make([]byte, size)...)
+		r := newFrameReader(bytes.NewReader(whole[:len(whole)-1]))
+		h, err := r.header()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.body(h, func([]byte) error { t.Error("it has a body"); return nil }); err == nil {
+			t.Errorf("no error of %d bytes less one", size)
+		}
+	}
+	if err := (&assembly{total: 1}).skip(bufio.NewReader(strings.NewReader("ab")), 2); !errors.Is(err, ErrBadFrame) {
+		t.Errorf("more was skipped than there is: %v", err)
+	}
+}

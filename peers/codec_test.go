@@ -3,6 +3,7 @@ package peers
 import (
 	"bytes"
 	"errors"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
@@ -160,4 +161,24 @@ func FuzzEntry(f *testing.F) {
 			t.Errorf("%+v became %+v, %v", e, got, again.Err)
 		}
 	})
+}
+
+func TestRepliesThatMakeNoSense(t *testing.T) {
+	reply := func(r Reply) []byte { return appendReply(nil, &r, time.Now()) }
+	entry := &cache.Entry{Value: []byte("value")}
+	copied := reply(Reply{Copy: &cache.Copy{Node: "n", Age: math.NaN()}})
+	for name, b := range map[string][]byte{
+		"unknown flags":       {0xff, 0xff, 0x03},
+		"an unknown kind":     {0, 99, 0, 0, 0},
+		"flags of an entry":   {flagEntry, 0, 0, 0, 0, 99},
+		"a value cut short":   func() []byte { b := reply(Reply{Answer: cache.Answer{Entry: entry}}); return b[:len(b)-1] }(),
+		"a value too large":   reply(Reply{Answer: cache.Answer{Entry: &cache.Entry{Value: make([]byte, 101)}}}),
+		"no number":           copied,
+		"many of nothing":     reply(Reply{Many: []cache.Answer{}}),
+		"many, one too large": reply(Reply{Many: []cache.Answer{{Kind: cache.KindHit, Entry: &cache.Entry{Value: make([]byte, 101)}}}}),
+	} {
+		if r, _, err := parseReply(b, 100, time.Now()); !errors.Is(err, link.ErrBadFrame) {
+			t.Errorf("%s: %+v, %v", name, r, err)
+		}
+	}
 }

@@ -67,10 +67,12 @@ func (c *inbound) stored() (ok bool) {
 			ok = c.call.Op == OpGetMany // with what it has so far; a get is answered by Answer
 		}
 	}()
-	if ok = c.in.p.handler.Stored(&c.call, &c.reply); ok {
-		c.fit()
+	if ok = c.in.p.handler.Stored(&c.call, &c.reply); !ok {
+		c.reply = Reply{}
+		return false
 	}
-	return ok
+	c.fit()
+	return true
 }
 
 // Answer has the handler answer the call.
