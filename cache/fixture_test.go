@@ -185,7 +185,7 @@ func (f *fixture) checkBooks() {
 	}
 }
 
-// pass moves the bubble's time on, and waits until all that is due then has happened.
+// pass moves the bubble's time on, and waits until everything that is due has happened.
 func pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
@@ -201,7 +201,7 @@ type got struct {
 	err error
 }
 
-// get takes a client's get through the steps of a node that acts for the key.
+// get answers a client's get as a node does that acts for the key.
 func get(ctx context.Context, c *cache.Cache, term cache.Term, key cache.Key, onlyIfCached bool) (cache.Answer, error) {
 	g, err := c.Group(key.Group)
 	if err != nil {
@@ -223,7 +223,7 @@ func get(ctx context.Context, c *cache.Cache, term cache.Term, key cache.Key, on
 	return a, err
 }
 
-// serve takes another node's get through them.
+// serve answers another node's get as such a node does.
 func serve(ctx context.Context, c *cache.Cache, term cache.Term, req cache.Request) (cache.Answer, error) {
 	g, err := c.Group(req.Key.Group)
 	if err != nil {
@@ -239,7 +239,7 @@ func serve(ctx context.Context, c *cache.Cache, term cache.Term, req cache.Reque
 	return r.Serve(ctx, term, req.Waiting)
 }
 
-// write takes a write, of a client or another node, through them.
+// write carries out a write as such a node does.
 func write(ctx context.Context, c *cache.Cache, term cache.Term, req cache.Request) (cache.Answer, error) {
 	if err := c.CheckWrite(&req); err != nil {
 		return cache.Answer{}, err
