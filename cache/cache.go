@@ -147,7 +147,7 @@ func (c *Cache) Stats() Stats {
 		s.Groups = append(s.Groups, GroupStats{Name: g.Name, Reads: r, Bytes: used[g.Name].bytes, Entries: used[g.Name].entries})
 	}
 	k := &c.served.kinds
-	s.ServedHits = k[KindHit].Load() + k[KindHotHit].Load()
+	s.ServedHits = k[KindHit].Load()
 	s.ServedStale = k[KindStale].Load()
 	s.ServedJoined = k[KindJoined].Load()
 	s.ServedLoads = k[KindLoad].Load()

@@ -36,7 +36,6 @@ func (c *counters) reads() (r Reads, standIn uint64) {
 		p := &c[i]
 		r.Gets += p.gets.Load()
 		r.Hits += p.kinds[KindHit].Load()
-		r.HotHits += p.kinds[KindHotHit].Load()
 		r.Stale += p.kinds[KindStale].Load()
 		r.Joined += p.kinds[KindJoined].Load()
 		r.Peer += p.kinds[KindPeer].Load()
@@ -53,7 +52,6 @@ func (c *counters) reads() (r Reads, standIn uint64) {
 func (r *Reads) add(o Reads) {
 	r.Gets += o.Gets
 	r.Hits += o.Hits
-	r.HotHits += o.HotHits
 	r.Stale += o.Stale
 	r.Joined += o.Joined
 	r.Peer += o.Peer

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// weight is the largest quality (RFC 9110 §12.4.2) that the lines of an Accept
-// header give to one of these media types by its name; 0 if they name none of
-// them, or want none. What they say of all types (*/*) names none.
+// weight is the largest quality (RFC 9110 §12.4.2) that an Accept header gives to
+// one of these media types by name. It is 0 if the header names none of them, or
+// refuses them. A range of types, like */*, names no type.
 func weight(accept []string, mediaTypes ...string) float64 {
 	best := 0.0
 	for _, line := range accept {
@@ -22,8 +22,8 @@ func weight(accept []string, mediaTypes ...string) float64 {
 	return best
 }
 
-// quality is the q of one item of an Accept header. One that cannot be read is
-// no wish.
+// quality is the q of one item of an Accept header. It is 1 without a q, and 0 if
+// the q cannot be read.
 func quality(item string) float64 {
 	_, parameters, _ := strings.Cut(item, ";")
 	for p := range strings.SplitSeq(parameters, ";") {
@@ -38,4 +38,10 @@ func quality(item string) float64 {
 		return q
 	}
 	return 1
+}
+
+// mediaType is a Content-Type without its parameters.
+func mediaType(contentType string) string {
+	t, _, _ := strings.Cut(contentType, ";")
+	return strings.ToLower(strings.TrimSpace(t))
 }

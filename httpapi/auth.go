@@ -12,7 +12,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// role is what a token allows; each includes those before it.
+// role is what a token allows. Each role includes those before it.
 type role uint8
 
 const (
@@ -28,25 +28,24 @@ var roles = map[string]role{"read": roleRead, "write": roleWrite, "admin": roleA
 
 // bearer is one token that the configuration names.
 type bearer struct {
-	sum    [sha256.Size]byte // of the token, which itself is kept nowhere
+	sum    [sha256.Size]byte // of the token; the token itself is not kept
 	role   role
 	groups map[string]bool // nil: all
 	rate   *rate.Limiter   // nil: no limit
 }
 
-// authority knows the tokens. Without any, everything is allowed: such a node
+// authority knows the tokens. Without tokens everything is allowed, and the node
 // listens on loopback only.
 type authority struct{ bearers []bearer }
 
-// CheckFiles reads the files that the configuration names, and says what is
-// wrong with one as New would.
+// CheckFiles reads the token files, and returns the error that New would return.
 func (a Auth) CheckFiles() error {
 	_, err := newAuthority(a, 0)
 	return err
 }
 
-// tokenField is how messages call an item of auth.tokens: by its name, if it has
-// one.
+// tokenField is how messages name an item of auth.tokens: by its name if it has
+// one, else by its place.
 func tokenField(i int, t Token) string {
 	if t.Name != "" {
 		return "auth.tokens[" + t.Name + "]"
@@ -102,7 +101,7 @@ func tokenSum(line string) (sum [sha256.Size]byte, err error) {
 		return [sha256.Size]byte(b), nil
 	}
 	if strings.Contains(line, "\n") {
-		// The two lines of `kring token` are for two parties.
+		// kring token prints two lines: the client keeps one, the node the other.
 		return sum, fmt.Errorf("wants one line, but has %d; of what kring token prints, the client keeps the first line and this file has the last, sha256:…",
 			1+strings.Count(line, "\n"))
 	}
@@ -112,11 +111,11 @@ func tokenSum(line string) (sum [sha256.Size]byte, err error) {
 	return sha256.Sum256([]byte(line)), nil
 }
 
-// open reports whether no token is asked for.
+// open reports whether clients need no token.
 func (a *authority) open() bool { return len(a.bearers) == 0 }
 
-// allow says whether a request may do what needs a role, in a group if one is
-// named. A request counts against its token's rate whatever becomes of it.
+// allow checks that a request's token has a role, and is for the group if one is
+// named. Each request counts against its token's rate, also a failed one.
 func (a *authority) allow(c *gin.Context, need role, group string) error {
 	if a.open() || need == roleNone {
 		return nil
@@ -131,8 +130,8 @@ func (a *authority) allow(c *gin.Context, need role, group string) error {
 	return b.may(need, group)
 }
 
-// may is allow for the bearer of a request that allow has let pass, when the
-// body has shown that it wants more.
+// may is allow once more for the same request, when its body has shown that it
+// needs a higher role.
 func (a *authority) may(c *gin.Context, need role, group string) error {
 	if a.open() {
 		return nil
@@ -146,7 +145,7 @@ func (a *authority) may(c *gin.Context, need role, group string) error {
 
 func (b *bearer) may(need role, group string) error {
 	if b.role < need {
-		return errForbidden.With("this takes the role " + need.String() + ", and the token's is " + b.role.String())
+		return errForbidden.With("this needs the role " + need.String() + ", and the token has the role " + b.role.String())
 	}
 	if group != "" && b.groups != nil && !b.groups[group] {
 		return errForbidden.With("the token is not for this group")
@@ -154,8 +153,8 @@ func (b *bearer) may(need role, group string) error {
 	return nil
 }
 
-// bearer finds whose token the request carries, or nil. It compares sums, all
-// of them and in constant time.
+// bearer finds the bearer whose token the request carries, or nil. It compares
+// the sums of all tokens, in constant time.
 func (a *authority) bearer(c *gin.Context) (found *bearer) {
 	header := c.Request.Header["Authorization"]
 	if len(header) != 1 {

@@ -88,7 +88,7 @@ func TestRoles(t *testing.T) {
 func TestARefusalNamesBothRoles(t *testing.T) {
 	s := serve(t, tokens(t))
 	got := s.do(t, "DELETE /v1/cache/kv", "Authorization: Bearer write-token")
-	if want := "this takes the role admin, and the token's is write"; !strings.Contains(got.body, want) {
+	if want := "this needs the role admin, and the token has the role write"; !strings.Contains(got.body, want) {
 		t.Errorf("%s does not say %q", got.body, want)
 	}
 }

@@ -3,15 +3,11 @@ package httpapi
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/gin-gonic/gin"
 
@@ -23,25 +19,21 @@ const (
 	batchChunk = 128
 	// deleteWorkers is how many deletes of a batch run at once.
 	deleteWorkers = 16
-	// batchBuffer is the memory in which a batch's answer is encoded, in bytes,
-	// flushBytes how much of it is gathered for one write, and batchPiece how
-	// much of a value is encoded at a time: JSON makes six bytes of one.
+	// batchBuffer is the memory in which a batch's answer is encoded, in bytes.
+	// flushBytes is how much of it is gathered for one write. batchPiece is how
+	// much of a value is encoded at a time: JSON may make six bytes of one.
 	batchBuffer = 64 << 10
 	flushBytes  = 32 << 10
 	batchPiece  = 3 << 10 // whole groups of base64
-	// smallBatch is how long a batch's answer may be, in bytes, that is not
-	// charged to the budget of answers. entryFrame is what an entry has of it
-	// besides its texts, escapedByte what each of their bytes may take.
+	// smallBatch is how many bytes a batch's answer may have that is not charged to
+	// the budget of answers. entryFrame is how many bytes an entry takes besides
+	// its texts, and escapedByte how many each byte of a text may take.
 	smallBatch  = 2 * uncounted
 	entryFrame  = 160
 	escapedByte = 6
 )
 
-// maxBatchBody bounds a batch's body: each byte of a key may be escaped as
-// \u00XX in JSON, and each key has quotes, a comma and some white space.
-func maxBatchBody(keys, keyBytes int) int64 { return 1<<10 + int64(keys)*int64(6*keyBytes+16) }
-
-// batch answers POST of a list of keys, each of which is one get or delete.
+// batch answers POST of a list of keys. Each key is a get or a delete.
 func (a *API) batch(c *gin.Context, key cache.Key) error {
 	r := c.Request
 	if err := a.cluster.CheckKey(cache.Key{Group: key.Group, Key: "-"}); errors.Is(err, cache.ErrUnknownGroup) {
@@ -51,7 +43,7 @@ func (a *API) batch(c *gin.Context, key cache.Key) error {
 	if err != nil {
 		return err
 	}
-	defer in.release()
+	defer in.Release()
 	var req batchRequest
 	if mediaType(r.Header.Get("Content-Type")) == batchMediaType {
 		req, err = decodeBinaryBatch(in, a.limits.BatchKeys)
@@ -78,7 +70,7 @@ type batchAnswer struct {
 	c    *gin.Context
 	ctx  context.Context //nolint:containedctx // of the one request that it is a part of
 	del  bool
-	room answering
+	room *answerRoom
 	enc  batchEncoder
 	out  *batchOut
 }
@@ -94,8 +86,8 @@ func (a *API) answerBatch(c *gin.Context, group string, req batchRequest) error 
 	h["Kring-Node"] = a.nodeValue
 	h["X-Content-Type-Options"] = nosniff
 	h.Set("Cache-Control", "no-store")
-	room := a.responses.answering(c)
-	defer room.release()
+	room := a.responses.Answer(c.Request)
+	defer room.Release()
 	out := &batchOut{w: c.Writer, keys: len(req.keys), start: enc.begin}
 	defer out.close()
 	ctx := context.WithValue(c.Request.Context(), cache.RequestIDKey{}, a.requestID(c))
@@ -157,10 +149,10 @@ func (b *batchAnswer) entries(keys []string, results []cache.Result) error {
 		if e.code == cache.ErrInternal.Code {
 			b.a.logInternal(b.c, results[i].Err)
 		}
-		results[i] = cache.Result{} // what is written need not be kept
+		results[i] = cache.Result{} // frees the value
 		b.enc.entry(out, e)
 		if e.entry != nil && len(e.entry.Value) > uncounted {
-			b.room.drop(e.entry)
+			b.room.Drop(e.entry)
 		}
 		out.flushFull()
 		if err := out.failure(); err != nil {
@@ -170,7 +162,7 @@ func (b *batchAnswer) entries(keys []string, results []cache.Result) error {
 	return nil
 }
 
-// sizeOfBatch is the most that an answer with these results takes.
+// sizeOfBatch is the most bytes that an answer with these results takes.
 func sizeOfBatch(keys []string, results []cache.Result) int {
 	size := entryFrame
 	for i, key := range keys {
@@ -199,15 +191,15 @@ func (b *batchAnswer) charge(results []cache.Result) error {
 		}
 	}
 	err := error(nil)
-	if more := small - room.flat; more > 0 {
-		err = room.take(ctx, more)
+	if more := small - room.Taken(); more > 0 {
+		err = room.Take(ctx, more)
 	}
 	if len(at) > 0 && err == nil {
 		large := make([]*cache.Entry, len(at))
 		for n, i := range at {
 			large[n], results[i].Entry = results[i].Entry, nil
 		}
-		err = room.hold(ctx, large)
+		err = room.Hold(ctx, large)
 		for n, i := range at {
 			if results[i].Entry = large[n]; large[n] == nil && err == nil {
 				results[i].Err = cache.ErrOverloaded
@@ -223,97 +215,7 @@ func (b *batchAnswer) charge(results []cache.Result) error {
 	return err
 }
 
-// batchBuffers are what answers of batches are encoded in.
-var batchBuffers = sync.Pool{New: func() any { return new([batchBuffer]byte) }}
-
-// batchOut gathers a batch's answer, and writes what has been gathered whenever
-// it is enough.
-type batchOut struct {
-	w      io.Writer
-	keys   int                  // of the whole batch
-	start  func(*batchOut, int) // writes what comes first
-	memory *[batchBuffer]byte   // nil: the answer is small
-	buf    []byte               // in memory, if there is any
-	begun  bool
-	err    error
-}
-
-// begin gets the memory, if there is no buffer, and starts the answer; the second
-// time it does nothing. Until there is something to encode, there is no use for it.
-func (o *batchOut) begin() {
-	if o.begun {
-		return
-	}
-	o.begun = true
-	if o.buf == nil {
-		o.memory = batchBuffers.Get().(*[batchBuffer]byte)
-		o.buf = o.memory[:0]
-	}
-	o.start(o, o.keys)
-}
-
-func (o *batchOut) close() {
-	if o.memory != nil {
-		batchBuffers.Put(o.memory)
-	}
-}
-
-func (o *batchOut) flush() {
-	if o.err == nil {
-		_, o.err = o.w.Write(o.buf)
-	}
-	o.buf = o.buf[:0]
-}
-
-func (o *batchOut) flushFull() {
-	if len(o.buf) >= flushBytes {
-		o.flush()
-	}
-}
-
-// failure is the error of the first write that failed. It means that the client
-// is gone.
-func (o *batchOut) failure() error {
-	if o.err != nil {
-		return fmt.Errorf("write a batch's answer: %w", context.Canceled)
-	}
-	return nil
-}
-
-// text appends what is short.
-func (o *batchOut) text(s string) { o.buf = append(o.buf, s...) }
-
-// writePieces encodes s piece by piece, until the client is gone.
-func writePieces[T string | []byte](o *batchOut, s T, encode func(out []byte, piece T) []byte) {
-	for len(s) > batchPiece && o.err == nil {
-		o.buf = encode(o.buf, s[:batchPiece])
-		s = s[batchPiece:]
-		o.flushFull()
-	}
-	if o.err == nil {
-		o.buf = encode(o.buf, s)
-		o.flushFull()
-	}
-}
-
-// writeCharacters is writePieces with no piece that ends within a character.
-func writeCharacters[T string | []byte](o *batchOut, s T, encode func(out []byte, piece T) []byte) {
-	for len(s) > batchPiece && o.err == nil {
-		n := batchPiece
-		for n > batchPiece-utf8.UTFMax && !utf8.RuneStart(s[n]) {
-			n--
-		}
-		o.buf = encode(o.buf, s[:n])
-		s = s[n:]
-		o.flushFull()
-	}
-	if o.err == nil {
-		o.buf = encode(o.buf, s)
-		o.flushFull()
-	}
-}
-
-// deleteMany deletes keys, a few at a time, and waits for all.
+// deleteMany deletes keys, 16 at a time, and waits for all.
 func (a *API) deleteMany(ctx context.Context, group string, keys []string) []cache.Result {
 	results := make([]cache.Result, len(keys))
 	next := make(chan int)
@@ -333,8 +235,8 @@ func (a *API) deleteMany(ctx context.Context, group string, keys []string) []cac
 	return results
 }
 
-// deleteOne keeps a panic from ending the process: it runs outside of the
-// request's own goroutine.
+// deleteOne turns a panic into an error: outside of the request's own goroutine a
+// panic would end the process.
 func (a *API) deleteOne(ctx context.Context, key cache.Key) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -342,21 +244,6 @@ func (a *API) deleteOne(ctx context.Context, key cache.Key) (err error) {
 		}
 	}()
 	return a.cluster.Delete(ctx, key)
-}
-
-// batchRequest is a batch, however it was written.
-type batchRequest struct {
-	del  bool
-	keys []string
-}
-
-// batchEntry is what became of one key.
-type batchEntry struct {
-	key    string
-	status int
-	code   cache.Code // of the problem, or ""
-	age    int64
-	entry  *cache.Entry // nil: no value
 }
 
 func newBatchEntry(key string, del bool, res *cache.Result, now time.Time) batchEntry {
@@ -372,36 +259,4 @@ func newBatchEntry(key string, del bool, res *cache.Result, now time.Time) batch
 		b.status, b.entry, b.age = http.StatusOK, res.Entry, seconds(res.Entry.Age(now))
 	}
 	return b
-}
-
-// batchEncoder writes a batch's answer piece by piece.
-type batchEncoder interface {
-	contentType() string
-	begin(out *batchOut, keys int)
-	entry(out *batchOut, e batchEntry)
-	end(out *batchOut)
-}
-
-// decodeJSONBatch reads {"keys":[…]} or {"delete":[…]}.
-func decodeJSONBatch(in *listBody, maxKeys int) (batchRequest, error) {
-	req := batchRequest{keys: []string{}}
-	name, err := in.list(`{"keys":[…]} or {"delete":[…]}`, []string{"keys", "delete"}, func(key string) error {
-		if len(req.keys) == maxKeys {
-			return tooManyKeys(maxKeys)
-		}
-		req.keys = append(req.keys, key)
-		return nil
-	})
-	req.del = name == "delete"
-	return req, err
-}
-
-func tooManyKeys(most int) error {
-	return cache.ErrValueTooLarge.With(fmt.Sprintf("a batch has at most %d keys", most))
-}
-
-// mediaType is a Content-Type without its parameters.
-func mediaType(contentType string) string {
-	t, _, _ := strings.Cut(contentType, ";")
-	return strings.ToLower(strings.TrimSpace(t))
 }

@@ -6,8 +6,8 @@ import (
 	"kring/cache"
 )
 
-// The binary form of a batch. All numbers are big endian; a string is its
-// length in bytes as uint32, then its bytes.
+// The binary form of a batch. All numbers are big endian. A string is its length
+// in bytes as uint32, then its bytes.
 //
 //	request: uint8 version (1), uint8 operation (1 get, 2 delete),
 //	         uint32 count, then count keys (string)

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// jsonBatch writes {"entries":[…]}. A batch's time is in its entries, so they
-// are written without package json.
+// jsonBatch writes {"entries":[…]}. A batch spends most of its time on its
+// entries, so they are written without package json.
 type jsonBatch struct{ some bool }
 
 func (j *jsonBatch) contentType() string { return "application/json" }
@@ -23,7 +23,7 @@ func (j *jsonBatch) entry(out *batchOut, e batchEntry) {
 	j.some = true
 	out.text(`{"key":`)
 	writeString(out, e.key)
-	if !utf8.ValidString(e.key) { // key cannot tell it
+	if !utf8.ValidString(e.key) { // a JSON string cannot hold it
 		out.text(`,"key_base64":`)
 		writeBase64(out, e.key)
 	}
@@ -69,39 +69,16 @@ func writeBase64[T string | []byte](out *batchOut, s T) {
 	out.text(`"`)
 }
 
-// exactJSON refuses what package json would silently replace by U+FFFD, so
-// that two keys that differ stay two keys: bytes that are no UTF-8, and escapes
-// of half a surrogate pair.
-func exactJSON(body []byte) error {
-	if !utf8.Valid(body) {
-		return errBadRequest.With("the body is not UTF-8")
-	}
-	for i := 0; i < len(body); i++ {
-		if body[i] != '\\' {
-			continue
+// decodeJSONBatch reads {"keys":[…]} or {"delete":[…]}.
+func decodeJSONBatch(in *listBody, maxKeys int) (batchRequest, error) {
+	req := batchRequest{keys: []string{}}
+	name, err := in.list(`{"keys":[…]} or {"delete":[…]}`, []string{"keys", "delete"}, func(key string) error {
+		if len(req.keys) == maxKeys {
+			return tooManyKeys(maxKeys)
 		}
-		unit, ok := escapedUnit(body[i:])
-		switch {
-		case !ok:
-			i++ // another escape, of one character
-		case unit < 0xd800 || unit > 0xdfff:
-			i += 5
-		default:
-			low, ok := escapedUnit(body[i+6:])
-			if unit > 0xdbff || !ok || low < 0xdc00 || low > 0xdfff {
-				return errBadRequest.With("the body has half a surrogate pair")
-			}
-			i += 11
-		}
-	}
-	return nil
-}
-
-// escapedUnit reads \uXXXX at the start of b.
-func escapedUnit(b []byte) (unit uint64, ok bool) {
-	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
-		return 0, false
-	}
-	unit, err := strconv.ParseUint(string(b[2:6]), 16, 16)
-	return unit, err == nil
+		req.keys = append(req.keys, key)
+		return nil
+	})
+	req.del = name == "delete"
+	return req, err
 }

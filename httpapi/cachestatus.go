@@ -31,8 +31,8 @@ func newStatuses(node string) *statuses {
 	}
 }
 
-// values is the header's value for an answer: the node that acted for the key
-// first, then, if it was another, this one.
+// values is the header's value for an answer: first the node that acted for the
+// key, then this node if it was another.
 func (s *statuses) values(ans *cache.Answer, now time.Time) []string {
 	if ans.Kind == cache.KindHit && !ans.StandIn {
 		switch e := ans.Entry; {
@@ -48,7 +48,8 @@ func (s *statuses) values(ans *cache.Answer, now time.Time) []string {
 		return s.stale
 	}
 	b := make([]byte, 0, 128)
-	// The answer to another get of this node, which had it from the node that acted.
+	// This get shares the answer that another get of this node had from the node
+	// that acted.
 	shared := ans.Kind == cache.KindJoined && ans.Node != "" && ans.Node != s.node
 	if ans.Kind != cache.KindPeer && !shared {
 		b = appendStatus(b, s.self, ans.Kind, ans, now)
@@ -72,7 +73,7 @@ func appendStatus(b []byte, node string, kind cache.Kind, ans *cache.Answer, now
 	b = append(b, node...)
 	detail := ""
 	switch kind {
-	case cache.KindHit, cache.KindHotHit:
+	case cache.KindHit:
 		b = append(b, "; hit"...)
 		switch {
 		case e.Negative:
@@ -81,14 +82,11 @@ func appendStatus(b []byte, node string, kind cache.Kind, ans *cache.Answer, now
 			b = append(b, "; ttl="...)
 			b = strconv.AppendInt(b, seconds(e.Left(now)), 10)
 		}
-		if kind == cache.KindHotHit {
-			detail = "hot"
-		}
 	case cache.KindStale:
 		b = append(b, "; hit"...)
 		detail = "stale"
 	default:
-		// Who gets a 304 had the value, past its time: stale, not missing.
+		// After a 304 the node had the value already: stale, not missing.
 		fwd := "; fwd=miss"
 		if ans.Status == 304 {
 			fwd = "; fwd=stale"
@@ -115,8 +113,8 @@ func appendStatus(b []byte, node string, kind cache.Kind, ans *cache.Answer, now
 	return b
 }
 
-// failed is the header's value for an error. A member without fwd has asked
-// nobody. Where no origin's status says more, the detail is the problem's code.
+// failed is the header's value for an error. A node without fwd has asked no
+// other. The detail is the problem's code unless there is an origin's status.
 func (s *statuses) failed(ans *cache.Answer, err error) []string {
 	e, _ := known(err)
 	b := make([]byte, 0, 128)
@@ -155,7 +153,7 @@ func appendFailure(b []byte, node string, kind cache.Kind, ans *cache.Answer, co
 	return b
 }
 
-// seconds rounds down, so that nothing is promised for longer than it lasts.
+// seconds rounds down, so that no value is promised for longer than it lasts.
 func seconds(d time.Duration) int64 {
 	if d < 0 {
 		return -int64((-d + time.Second - 1) / time.Second)
@@ -163,8 +161,8 @@ func seconds(d time.Duration) int64 {
 	return int64(d / time.Second)
 }
 
-// sfItem writes a name as a structured field's token, or as its string if it
-// is not one (RFC 9651 §3.3.3, §3.3.4). What a string cannot hold becomes _.
+// sfItem writes a name as a token of a structured field, or else as a string of
+// one (RFC 9651 §3.3.3, §3.3.4). A byte that a string cannot hold becomes _.
 func sfItem(name string) string {
 	if isToken(name) {
 		return name
@@ -200,8 +198,8 @@ func isToken(s string) bool {
 	return s != ""
 }
 
-// numbered makes header values that differ by one number, and keeps those of
-// small numbers: a hit would otherwise spend a tenth of its time on them.
+// numbered makes header values that differ by one number. It keeps the values of
+// small numbers: a hit would spend a tenth of its time on them otherwise.
 type numbered struct {
 	prefix string
 	kept   [4096]atomic.Pointer[[]string]

@@ -9,9 +9,9 @@ import (
 	"kring/cache"
 )
 
-// evaluate holds the conditions of a GET or HEAD against a value, in the order of
-// RFC 9110 §13.2.2: 200, 304 or the error for a condition that is not met. A date
-// that cannot be read, or a value without one, makes a condition by date none
+// evaluate checks the conditions of a GET or HEAD in the order of RFC 9110
+// §13.2.2. The status is 200 or 304; the error says that a condition fails. A
+// condition by date is ignored if its date cannot be read or the value has none
 // (§13.1.3, §13.1.4).
 func evaluate(header http.Header, e *cache.Entry, now time.Time) (status int, err error) {
 	if header["If-Match"] != nil {
@@ -53,10 +53,10 @@ func modifiedAfter(e *cache.Entry, condition []string, now time.Time) (modified,
 	return last.After(since), ok
 }
 
-// noneMatch reports whether an If-None-Match of a GET names etag: then the
-// client has the value already. The comparison is weak, as RFC 9110 §13.1.2
-// asks. A list that cannot be parsed matches nothing from there on: the client
-// gets the value once more, which is never wrong.
+// noneMatch reports whether an If-None-Match of a GET names etag: then the client
+// has the value already. The comparison is weak, as RFC 9110 §13.1.2 asks. The
+// rest of a list that cannot be parsed is ignored: to send the value once more is
+// never wrong.
 func noneMatch(header http.Header, etag string) bool {
 	for _, line := range header["If-None-Match"] {
 		if line == etag {
@@ -79,10 +79,11 @@ func noneMatch(header http.Header, etag string) bool {
 	return false
 }
 
-// conditions reads those of a write into req. A date cannot be compared: what
-// is PUT has none. RFC 9110 §13.1.4 would have it ignored then, but whoever
-// sends If-Unmodified-Since counts on the write's not happening; it is ignored
-// beside an If-Match, as §13.1.4 says, and If-Modified-Since always is (§13.1.3).
+// conditions reads the conditions of a write into req. No date can be compared,
+// because a value that was PUT has none. RFC 9110 §13.1.4 would ignore
+// If-Unmodified-Since then, but its client counts on the write's not happening,
+// so it is an error. Beside an If-Match it is ignored, as §13.1.4 says, and
+// If-Modified-Since always is (§13.1.3).
 func conditions(header http.Header, req *cache.Request) (err error) {
 	if req.IfMatch, err = entityTags(header, "If-Match"); err != nil {
 		return err
@@ -94,13 +95,13 @@ func conditions(header http.Header, req *cache.Request) (err error) {
 		req.IfNoneMatch[i] = strongTag(tag)
 	}
 	if len(req.IfMatch) == 0 && len(header["If-Unmodified-Since"]) > 0 {
-		return errBadRequest.With("If-Unmodified-Since cannot be compared, use If-Match")
+		return errBadRequest.With("a write cannot check If-Unmodified-Since; use If-Match")
 	}
 	return nil
 }
 
-// unconditional refuses the conditions of a write of many keys: they would
-// have to hold for each, and in one step.
+// unconditional refuses the conditions of a write of many keys: they would have
+// to hold for all keys in one step.
 func unconditional(header http.Header) error {
 	for _, name := range []string{"If-Match", "If-None-Match", "If-Unmodified-Since"} {
 		if len(header[name]) > 0 {
@@ -110,8 +111,8 @@ func unconditional(header http.Header) error {
 	return nil
 }
 
-// entityTags parses the If-Match or If-None-Match of a write. Here a list that
-// cannot be parsed is an error: a write must not ignore its condition.
+// entityTags parses an If-Match or If-None-Match. A list that cannot be parsed is
+// an error: a write must not ignore its condition.
 func entityTags(header http.Header, name string) ([]string, error) {
 	lines := header[name]
 	if len(lines) == 0 {
@@ -143,11 +144,11 @@ func entityTags(header http.Header, name string) ([]string, error) {
 	return tags, nil
 }
 
-// strongTag is a tag as it is compared weakly (RFC 9110 §8.8.3.2).
+// strongTag is a tag without its W/, for a weak comparison (RFC 9110 §8.8.3.2).
 func strongTag(tag string) string { return strings.TrimPrefix(tag, "W/") }
 
-// nextTag takes one entity tag (RFC 9110 §8.8.3), quotes and W/ included, off
-// the front of a comma-separated list. At the list's end tag is empty.
+// nextTag takes one entity tag (RFC 9110 §8.8.3), with its quotes and W/, off the
+// front of a list with commas. The tag is empty at the end of the list.
 func nextTag(s string) (tag, rest string, ok bool) {
 	s = strings.TrimLeft(s, " \t,")
 	if s == "" {
@@ -180,9 +181,9 @@ func nextTag(s string) (tag, rest string, ok bool) {
 	return tag, rest, true
 }
 
-// onlyIfCached reports whether the client wants no load (RFC 9111 §5.2.1.7).
-// The other directives of a request's Cache-Control are ignored: a client must
-// not be able to send loads to the origin at will.
+// onlyIfCached reports whether the client wants no load (RFC 9111 §5.2.1.7). The
+// other directives of a request's Cache-Control are ignored: they would let a
+// client send loads to the origin at will.
 func onlyIfCached(header http.Header) bool {
 	for _, line := range header["Cache-Control"] {
 		for directive := range strings.SplitSeq(line, ",") {

@@ -1,20 +1,12 @@
 package httpapi
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"log/slog"
 	"net/http"
-	"strconv"
-	"strings"
-	"time"
-
-	"github.com/gin-gonic/gin"
 
 	"kring/cache"
-	"kring/cluster"
+	"kring/httpserver"
 )
 
 // The failures that only the HTTP surface knows.
@@ -202,19 +194,14 @@ var failures = map[cache.Code]failure{
 	},
 }
 
-// problem is the body of every error (RFC 9457).
-type problem struct {
-	Type        string   `json:"type"`
-	Title       string   `json:"title"`
-	Status      int      `json:"status"`
-	Detail      string   `json:"detail"`
-	Node        string   `json:"node"`
-	RequestID   string   `json:"request_id"`
-	Unconfirmed []string `json:"unconfirmed,omitempty"`
-}
+// errTooLarge and errShortBody are what clients see of the errors of a body.
+var (
+	errTooLarge  = cache.ErrValueTooLarge.With("the body is larger than this node accepts")
+	errShortBody = errBadRequest.With("the body did not arrive whole and in time")
+)
 
-// known finds the error in err that the table has a row for. What it has none
-// for becomes an internal error, whose cause is for the log.
+// known finds the error in err that the table has a row for. An error without a
+// row becomes an internal error, whose cause is for the log.
 func known(err error) (*cache.Error, failure) {
 	var e *cache.Error
 	if errors.As(err, &e) {
@@ -223,6 +210,10 @@ func known(err error) (*cache.Error, failure) {
 		}
 	}
 	switch {
+	case errors.Is(err, httpserver.ErrBodyTooLarge):
+		e = errTooLarge
+	case errors.Is(err, httpserver.ErrBodyShort):
+		e = errShortBody.Because(err)
 	case errors.Is(err, context.Canceled):
 		e = errClientGone.Because(err)
 	case errors.Is(err, context.DeadlineExceeded):
@@ -237,104 +228,4 @@ func known(err error) (*cache.Error, failure) {
 func statusOf(err error) (int, cache.Code) {
 	e, f := known(err)
 	return f.status, e.Code
-}
-
-// fail answers a request with a problem. The error itself goes to the log only
-// if it is this server's own fault; all others are the caller's to read.
-func (a *API) fail(c *gin.Context, err error) {
-	e, f := known(err)
-	if e.Code == errClientGone.Code && c.Request.Context().Err() == nil {
-		// The client is there: what was cancelled is the work, at a stop.
-		e = cache.ErrDraining.Because(err)
-		f = failures[e.Code]
-	}
-	if e.Code == cache.ErrInternal.Code {
-		a.logInternal(c, err)
-	}
-	if c.Writer.Written() {
-		// Half an answer is out: only a broken connection tells the client so.
-		panic(http.ErrAbortHandler)
-	}
-	if e.Code == errClientGone.Code {
-		// Nobody reads it: the status is for the log and the counter.
-		c.Writer.WriteHeader(f.status)
-		panic(http.ErrAbortHandler)
-	}
-	if conn := connectionOf(c.Request); conn != nil && (c.Request.ContentLength != 0 || !c.Request.ProtoAtLeast(1, 1)) {
-		conn.turnedAway.Store(true)
-	}
-	h := c.Writer.Header()
-	if e.Code == errUnauthorized.Code {
-		h.Set("WWW-Authenticate", `Bearer realm="kring"`)
-	}
-	if e.RetryAfter > 0 {
-		h.Set("Retry-After", strconv.FormatInt(seconds(e.RetryAfter+time.Second-1), 10))
-	} else if f.retryAfter > 0 {
-		h.Set("Retry-After", strconv.Itoa(f.retryAfter))
-	}
-	if f.close {
-		h.Set("Connection", "close")
-	}
-	h.Set("Cache-Control", "no-store")
-	h["X-Content-Type-Options"] = nosniff
-	h["Kring-Node"] = a.nodeValue
-	a.attributeProblem(c, e.Code)
-	p := problem{
-		Type: "/problems/" + string(e.Code), Title: f.title, Status: f.status,
-		Detail: cmp.Or(e.Detail, f.detail), Node: a.node, RequestID: a.requestID(c),
-	}
-	var unconfirmed *cluster.UnconfirmedError
-	if errors.As(err, &unconfirmed) {
-		p.Unconfirmed = unconfirmed.Nodes
-	}
-	body, contentType := p.render(c.Request.Header["Accept"])
-	h.Set("Content-Type", contentType)
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	c.Writer.WriteHeader(f.status)
-	a.write(c, body)
-}
-
-// attributeProblem says of a request for a key where its problem comes from, if
-// what has answered it has not. It was refused here then.
-func (a *API) attributeProblem(c *gin.Context, code cache.Code) {
-	prefix, isKey := strings.CutSuffix(c.FullPath(), ":group/*key")
-	if !isKey || prefix != "/v1/cache/" || code == errUnauthorized.Code || code == errForbidden.Code {
-		return
-	}
-	h := c.Writer.Header()
-	if h["Cache-Status"] == nil {
-		h["Cache-Status"] = []string{a.statuses.self + "; detail=" + string(code)}
-	}
-	if h["Kring-Owner"] == nil {
-		owner := a.node
-		if key, err := pathKey(c.Request.URL, prefix); err == nil {
-			owner = a.peers.View().Ring.Get(key.Key)
-		}
-		a.nameOwner(h, owner)
-	}
-}
-
-func (a *API) logInternal(c *gin.Context, err error) {
-	a.log.LogAttrs(c.Request.Context(), slog.LevelError, "request failed",
-		slog.String("route", c.FullPath()), slog.String("method", c.Request.Method),
-		slog.String("request_id", a.requestID(c)), slog.Any("error", err))
-}
-
-// render writes the problem as the client can read it.
-func (p *problem) render(accept []string) (body []byte, contentType string) {
-	if text := weight(accept, "text/plain"); text > weight(accept, "application/problem+json", "application/json") {
-		line := strconv.Itoa(p.Status) + " " + p.Type[len("/problems/"):] + ": " + p.Title + ": " + p.Detail
-		line = strings.Map(func(r rune) rune {
-			if r < ' ' || r == 0x7f {
-				return ' '
-			}
-			return r
-		}, line)
-		return []byte(line + "\n"), "text/plain; charset=utf-8"
-	}
-	body, err := json.Marshal(p)
-	if err != nil { // a problem is strings and a number
-		panic(err)
-	}
-	return append(body, '\n'), "application/problem+json"
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"kring/cache"
@@ -99,5 +100,20 @@ func TestProblemAsText(t *testing.T) {
 		if err := json.Unmarshal(body, &back); err != nil || back.Detail != p.Detail || contentType != "application/problem+json" {
 			t.Errorf("%s: %q %q %v", accept, contentType, body, err)
 		}
+	}
+}
+
+// Each status of a client whose request was not read has its problem, and a
+// header has room for the longest key, each byte of it escaped.
+func TestRequestsThatAreNotRead(t *testing.T) {
+	a := newTestAPI(t)
+	for status := range unread {
+		want := fmt.Sprintf("HTTP/1.1 %d ", status)
+		if got := string(a.explainUnread(status)); !strings.HasPrefix(got, want) || !strings.Contains(got, `"type":"/problems/`) {
+			t.Errorf("%d: %q", status, got)
+		}
+	}
+	if most := a.Server().MaxHeaderBytes; most != 16<<10+3*1024 {
+		t.Errorf("%d bytes of header", most)
 	}
 }

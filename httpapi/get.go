@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
 	"strconv"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"kring/cache"
+	"kring/httpserver"
 )
 
 // selfCounted is how long a body may be, in bytes, for the server to find its
@@ -20,9 +20,11 @@ const selfCounted = 2048
 func (a *API) get(c *gin.Context, key cache.Key) error {
 	r := c.Request
 	now := time.Now()
-	ctx := withDeadline(r.Context(), now.Add(a.limits.RequestTimeout))
-	defer ctx.stop()
-	ctx.id = a.requestID(c)
+	ctx := &requestContext{
+		LazyDeadline: httpserver.LazyDeadline{Context: r.Context(), At: now.Add(a.limits.RequestTimeout)},
+		id:           a.requestID(c),
+	}
+	defer ctx.Stop()
 	ans, err := a.cluster.Get(ctx, key, onlyIfCached(r.Header))
 	h := c.Writer.Header()
 	if err != nil {
@@ -45,8 +47,8 @@ func (a *API) get(c *gin.Context, key cache.Key) error {
 		return err
 	}
 	if status == http.StatusOK && r.Method != http.MethodHead && len(e.Value) > uncounted {
-		room := a.responses.answering(c)
-		defer room.release()
+		room := a.responses.Answer(r)
+		defer room.Release()
 		if e, err = chargeValue(ctx, room, &ans); err != nil {
 			h["Cache-Status"] = a.statuses.failed(&ans, err)
 			return err
@@ -80,10 +82,10 @@ func (a *API) get(c *gin.Context, key cache.Key) error {
 }
 
 // chargeValue charges an answer's value to the budget of answers, and returns it.
-func chargeValue(ctx context.Context, room answering, ans *cache.Answer) (*cache.Entry, error) {
+func chargeValue(ctx context.Context, room *answerRoom, ans *cache.Answer) (*cache.Entry, error) {
 	value := [1]*cache.Entry{ans.Entry}
 	ans.Entry = nil // see hold
-	if err := room.hold(ctx, value[:]); err != nil {
+	if err := room.Hold(ctx, value[:]); err != nil {
 		return nil, err
 	}
 	if value[0] == nil {
@@ -118,25 +120,5 @@ func (a *API) describe(h http.Header, e *cache.Entry, now time.Time) {
 	default:
 		// The whole lifetime: a client takes Age off it itself.
 		h["Cache-Control"] = a.maxAges.values(seconds(e.TTL()))
-	}
-}
-
-// nameOwner names the node that has acted for the key, if there is one.
-func (a *API) nameOwner(h http.Header, node string) {
-	switch node {
-	case "":
-	case a.node:
-		h["Kring-Owner"] = a.nodeValue
-	default:
-		h["Kring-Owner"] = []string{node}
-	}
-}
-
-// write sends a body in one go. An error means that the client is gone, which
-// is nobody's fault here.
-func (a *API) write(c *gin.Context, body []byte) {
-	if _, err := c.Writer.Write(body); err != nil {
-		a.log.LogAttrs(c.Request.Context(), slog.LevelDebug, "answer not written",
-			slog.String("route", c.FullPath()), slog.String("request_id", a.requestID(c)), slog.Any("error", err))
 	}
 }

@@ -1,6 +1,9 @@
 package httpapi
 
-import "unicode/utf8"
+import (
+	"strconv"
+	"unicode/utf8"
+)
 
 // plainJSON are the bytes that stand for themselves in a JSON string.
 var plainJSON = func() (plain [256]bool) {
@@ -56,4 +59,41 @@ func appendJSONText[T string | []byte](out []byte, s T) []byte {
 		i += n
 	}
 	return append(out, s[done:]...)
+}
+
+// exactJSON refuses what package json would silently replace by U+FFFD, so
+// that two keys that differ stay two keys: bytes that are no UTF-8, and escapes
+// of half a surrogate pair.
+func exactJSON(body []byte) error {
+	if !utf8.Valid(body) {
+		return errBadRequest.With("the body is not UTF-8")
+	}
+	for i := 0; i < len(body); i++ {
+		if body[i] != '\\' {
+			continue
+		}
+		unit, ok := escapedUnit(body[i:])
+		switch {
+		case !ok:
+			i++ // another escape, of one character
+		case unit < 0xd800 || unit > 0xdfff:
+			i += 5
+		default:
+			low, ok := escapedUnit(body[i+6:])
+			if unit > 0xdbff || !ok || low < 0xdc00 || low > 0xdfff {
+				return errBadRequest.With("the body has half a surrogate pair")
+			}
+			i += 11
+		}
+	}
+	return nil
+}
+
+// escapedUnit reads \uXXXX at the start of b.
+func escapedUnit(b []byte) (unit uint64, ok bool) {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+		return 0, false
+	}
+	unit, err := strconv.ParseUint(string(b[2:6]), 16, 16)
+	return unit, err == nil
 }

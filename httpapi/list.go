@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"kring/httpserver"
 )
 
 const (
@@ -20,35 +22,32 @@ const (
 	itemBytes = 32
 )
 
-// listBody reads a body that is a list of keys or tags as it arrives. Nothing
-// but the list is kept, and what is kept counts against the budget of all
-// lists. A list of up to listBuffer takes no more than the connection does and
-// is not counted: nobody's large lists shut out a small one.
+// listBody reads a body that is a list of keys or tags as it arrives. Only the
+// list is kept, and the budget of all lists is charged with it. A list of up to
+// listBuffer bytes takes no more memory than its connection and is not charged,
+// so that large lists cannot shut out a small one.
 type listBody struct {
-	*share
+	*httpserver.Share
 	r     *bufio.Reader
 	ctx   context.Context //nolint:containedctx // of the one request that it is a part of
 	spare int64           // bytes that were taken and are not used yet
 	text  []byte          // of the JSON text that is read
 }
 
-// readList begins to read a list, when its first bytes are there.
+// readList begins to read a list. It waits for the first bytes.
 func (a *API) readList(r *http.Request, limit int64) (*listBody, error) {
 	if r.ContentLength > limit {
 		return nil, errTooLarge
 	}
-	conn := connectionOf(r)
-	from := awaited{r.Body, conn}
-	first, err := firstOf(from, r.ContentLength)
+	from, err := httpserver.BufferBody(r, listBuffer)
 	if err != nil {
 		return nil, err
 	}
-	return newListBody(r.Context(), a.lists.share(conn), first, from), nil
+	return newListBody(r.Context(), a.lists.Share(r), from), nil
 }
 
-func newListBody(ctx context.Context, s *share, first []byte, rest io.Reader) *listBody {
-	r := bufio.NewReaderSize(io.MultiReader(bytes.NewReader(first), rest), listBuffer)
-	return &listBody{share: s, r: r, ctx: ctx, spare: listBuffer}
+func newListBody(ctx context.Context, s *httpserver.Share, from *bufio.Reader) *listBody {
+	return &listBody{Share: s, r: from, ctx: ctx, spare: listBuffer}
 }
 
 // keep makes room for n more bytes; it asks the budget for a few KiB at a time.
@@ -57,32 +56,25 @@ func (l *listBody) keep(n int) error {
 		return nil
 	}
 	more := max(listBuffer, -l.spare)
-	if err := l.take(l.ctx, more); err != nil {
+	if err := l.Take(l.ctx, more); err != nil {
 		return err
 	}
 	l.spare += more
 	return nil
 }
 
-// failed is the error of a read; bad is for a body that has ended.
-func (l *listBody) failed(err, bad error) error {
-	if err == io.EOF || err == io.ErrUnexpectedEOF && l.ended() { //nolint:errorlint // the end, and nothing that wraps it
+// failed is the error of a failed read: bad if the body is over.
+func failed(err, bad error) error {
+	if err == io.EOF || err == io.ErrUnexpectedEOF { //nolint:errorlint // the end, and nothing that wraps it
 		return bad
 	}
-	return bodyError(err)
-}
-
-// ended says whether the body has come to its end. Package http says
-// io.ErrUnexpectedEOF again where a body broke off, but not after its end.
-func (l *listBody) ended() bool {
-	_, err := l.r.ReadByte()
-	return err == io.EOF //nolint:errorlint // as above
+	return err
 }
 
 // full reads as many bytes as b has.
 func (l *listBody) full(b []byte, bad error) error {
 	if _, err := io.ReadFull(l.r, b); err != nil {
-		return l.failed(err, bad)
+		return failed(err, bad)
 	}
 	return nil
 }
@@ -125,7 +117,7 @@ func (l *listBody) grown(b []byte, size int) ([]byte, error) {
 func (l *listBody) end(what string) error {
 	if _, err := l.r.ReadByte(); err != io.EOF { //nolint:errorlint // as above
 		if err != nil {
-			return bodyError(err)
+			return err
 		}
 		return errBadRequest.With("something follows " + what)
 	}
@@ -175,7 +167,7 @@ func (l *listBody) list(form string, names []string, add func(string) error) (na
 		case err == io.EOF: //nolint:errorlint // as above
 			return name, nil
 		case err != nil:
-			return "", bodyError(err)
+			return "", err
 		case !space(c):
 			return "", errBadRequest.With("something follows the JSON object")
 		}
@@ -223,7 +215,7 @@ func (l *listBody) next(bad error) (byte, error) {
 	for {
 		c, err := l.r.ReadByte()
 		if err != nil {
-			return 0, l.failed(err, bad)
+			return 0, failed(err, bad)
 		}
 		if !space(c) {
 			return c, nil
@@ -258,7 +250,7 @@ func (l *listBody) string(c byte, bad error) (string, error) {
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
 		case err != nil:
-			return "", l.failed(err, bad)
+			return "", failed(err, bad)
 		case !escaped(l.text):
 			return l.decoded(bad)
 		}

@@ -42,49 +42,9 @@ func newMetrics(a *API, version string, linesDropped func() uint64) *metrics {
 	for _, result := range []string{reloadAccepted, reloadRefused} {
 		m.reloads.WithLabelValues(result) // there from the start, at 0
 	}
-	auto.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "kring_http_requests_in_flight", Help: "Requests being answered, of those that are bounded.",
-	}, func() float64 { return float64(a.inFlight.Load()) })
-	auto.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "kring_http_connections", Help: "Open connections of clients.",
-	}, func() float64 { return float64(a.conns.count()) })
-	auto.NewCounterFunc(prometheus.CounterOpts{
-		Name: "kring_http_connections_refused_total", Help: "Connections closed unserved at a limit.",
-	}, func() float64 { return float64(a.conns.refused.Load()) })
-	auto.NewCounterFunc(prometheus.CounterOpts{
-		Name: "kring_http_connections_displaced_total", Help: "Idle connections closed at a limit for new ones.",
-	}, func() float64 { return float64(a.conns.displaced.Load()) })
-	auto.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "kring_http_body_bytes", Help: "Memory set aside for request bodies being read.",
-	}, func() float64 { return float64(a.values.inUse() + a.lists.inUse()) })
-	auto.NewCounterFunc(prometheus.CounterOpts{
-		Name: "kring_http_bodies_refused_total", Help: "Requests refused because there was no room for their bodies.",
-	}, func() float64 { return float64(a.values.refused.Load() + a.lists.refused.Load()) })
-	auto.NewCounterFunc(prometheus.CounterOpts{
-		Name: "kring_http_bodies_turned_away_total", Help: "Requests ended for others because their clients sent no more of the body.",
-	}, func() float64 { return float64(a.values.turnedAway.Load() + a.lists.turnedAway.Load()) })
-	auto.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "kring_response_bytes", Help: "Memory of values and answers on their way to readers.",
-	}, func() float64 { return float64(a.responses.inUse()) })
-	auto.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "kring_response_max_bytes", Help: "The budget of values and answers on their way to readers, in bytes.",
-	}, func() float64 { return float64(a.responses.max) })
-	auto.NewCounterFunc(prometheus.CounterOpts{
-		Name: "kring_response_refused_total", Help: "Requests refused because too much was on its way to readers.",
-	}, func() float64 { return float64(a.responses.refused.Load() + a.reports.refused.Load()) })
-	auto.NewCounterFunc(prometheus.CounterOpts{
-		Name: "kring_response_connections_closed_total", Help: "Connections closed for others because their clients took nothing of the answer.",
-	}, func() float64 { return float64(a.responses.turnedAway.Load() + a.reports.turnedAway.Load()) })
-	auto.NewCounterFunc(prometheus.CounterOpts{
-		Name: "kring_log_lines_dropped_total", Help: "Lines of the log that were lost, because nobody read them or they could not be written.",
-	}, func() float64 { return float64(linesDropped()) })
-	auto.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "kring_build_info", Help: "1, labelled with the version.",
-		ConstLabels: prometheus.Labels{"version": version},
-	}, func() float64 { return 1 })
 	m.registry.MustRegister(
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		newBookCollector(a), newPeerCollector(a), newPoolCollector(a),
+		&collector{a: a, version: version, linesDropped: linesDropped},
 	)
 	return m
 }
@@ -140,38 +100,13 @@ func (m *routeMetrics) observe(status int, took time.Duration) {
 }
 
 func (a *API) exposeMetrics(c *gin.Context, _ cache.Key) error {
-	room := a.reports.answering(c)
-	defer room.release()
-	if err := room.take(c.Request.Context(), metricsBytes); err != nil {
+	room := a.reports.Answer(c.Request)
+	defer room.Release()
+	if err := room.Take(c.Request.Context(), metricsBytes); err != nil {
 		return err
 	}
 	promhttp.HandlerFor(a.metrics.registry, promhttp.HandlerOpts{
 		ErrorHandling: promhttp.HTTPErrorOnError,
 	}).ServeHTTP(c.Writer, c.Request)
 	return nil
-}
-
-// family describes the metrics of one name.
-type family struct {
-	desc *prometheus.Desc
-	kind prometheus.ValueType
-}
-
-func counter(name, help string, labels ...string) family {
-	return family{prometheus.NewDesc(name, help, labels, nil), prometheus.CounterValue}
-}
-
-func gauge(name, help string, labels ...string) family {
-	return family{prometheus.NewDesc(name, help, labels, nil), prometheus.GaugeValue}
-}
-
-func (f family) send(ch chan<- prometheus.Metric, value float64, labels ...string) {
-	ch <- prometheus.MustNewConstMetric(f.desc, f.kind, value, labels...)
-}
-
-func truth(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
 }

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	_ "embed" // openapi.yaml
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -121,29 +120,4 @@ func (a *API) link(c *gin.Context, _ cache.Key) error {
 		return errNoUpgrade
 	}
 	return err
-}
-
-func (a *API) respondJSON(c *gin.Context, v any) error {
-	body, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("encode the answer: %w", err)
-	}
-	if len(body) > uncounted {
-		room := a.reports.answering(c)
-		defer room.release()
-		if err := room.take(c.Request.Context(), int64(len(body))); err != nil {
-			return err
-		}
-	}
-	a.respond(c, "application/json", append(body, '\n'))
-	return nil
-}
-
-func (a *API) respond(c *gin.Context, contentType string, body []byte) {
-	h := c.Writer.Header()
-	h.Set("Content-Type", contentType)
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	h.Set("Cache-Control", "no-store")
-	h["X-Content-Type-Options"] = nosniff
-	a.write(c, body)
 }

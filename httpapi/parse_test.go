@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"kring/cache"
+	"kring/httpserver"
 )
 
 // FuzzPathKey: whatever path package net/url accepts, the key is what was sent
@@ -87,7 +89,13 @@ func FuzzEntityTags(f *testing.F) {
 // listOf is a list that comes a few bytes at a time.
 func listOf(t testing.TB, body []byte) *listBody {
 	t.Helper()
-	return newListBody(t.Context(), newBodies(1<<20).share(nil), nil, iotest.OneByteReader(bytes.NewReader(body)))
+	return listFrom(t, newBodies(1<<20).Share(new(http.Request)), "", iotest.OneByteReader(bytes.NewReader(body)))
+}
+
+// listFrom is a list that begins so, and goes on with rest.
+func listFrom(t testing.TB, s *httpserver.Share, begins string, rest io.Reader) *listBody {
+	t.Helper()
+	return newListBody(t.Context(), s, bufio.NewReaderSize(io.MultiReader(strings.NewReader(begins), rest), listBuffer))
 }
 
 // written is what an encoder writes of a batch of one entry.
@@ -308,19 +316,19 @@ func TestAListIsReadNoFurtherThanItsLimit(t *testing.T) {
 		`{"delete":[`: func(l *listBody) error { _, err := decodeJSONBatch(l, 1000); return err },
 	} {
 		bodies, rest := newBodies(1<<20), &endless{}
-		s := bodies.share(nil)
-		l := newListBody(t.Context(), s, []byte(begins), rest)
+		s := bodies.Share(new(http.Request))
+		l := listFrom(t, s, begins, rest)
 		if err := decode(l); !errors.Is(err, cache.ErrValueTooLarge) {
 			t.Errorf("%s: %v", begins, err)
 		}
 		if rest.read > 3*1001+listBuffer {
 			t.Errorf("%s: %d bytes were read for 1,001 keys of three", begins, rest.read)
 		}
-		if held := bodies.inUse(); held > 64<<10 {
+		if held := bodies.Stats().InUse; held > 64<<10 {
 			t.Errorf("%s: %d bytes are held", begins, held)
 		}
-		s.release()
-		if held := bodies.inUse(); held != 0 {
+		s.Release()
+		if held := bodies.Stats().InUse; held != 0 {
 			t.Errorf("%s: %d bytes are held afterwards", begins, held)
 		}
 	}
@@ -337,16 +345,16 @@ func TestATextWithoutEndIsCharged(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			bodies := newBodies(1 << 20)
-			s, other := bodies.share(nil), bodies.share(nil)
-			if err := other.take(t.Context(), 1); err != nil { // or a text could have all the room
+			s, other := bodies.Share(new(http.Request)), bodies.Share(new(http.Request))
+			if err := other.Take(t.Context(), 1); err != nil { // or a text could have all the room
 				t.Fatal(err)
 			}
-			l := newListBody(t.Context(), s, []byte(c.begins), iotest.OneByteReader(zeros{}))
+			l := listFrom(t, s, c.begins, iotest.OneByteReader(zeros{}))
 			if err := c.decode(l); !errors.Is(err, cache.ErrOverloaded) {
 				t.Errorf("%s: %v, want overloaded", name, err)
 			}
-			s.release()
-			if held := bodies.inUse(); held != 1 {
+			s.Release()
+			if held := bodies.Stats().InUse; held != 1 {
 				t.Errorf("%s: %d bytes are held afterwards", name, held)
 			}
 		})

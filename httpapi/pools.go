@@ -114,12 +114,13 @@ func (a *API) putEndpoint(c *gin.Context, _ cache.Key) error {
 	if err != nil {
 		return err
 	}
-	body, err := a.readBody(c.Request, maxEndpointBody)
+	room := a.values.Share(c.Request)
+	defer room.Release()
+	body, err := room.ReadBody(c.Request, maxEndpointBody)
 	if err != nil {
 		return err
 	}
-	defer body.release()
-	change, err := decodeEndpoint(body.bytes)
+	change, err := decodeEndpoint(body)
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ func (a *API) purgeTags(c *gin.Context, key cache.Key) error {
 	if err != nil {
 		return err
 	}
-	defer in.release()
+	defer in.Release()
 	tags, err := decodeTags(in)
 	if err != nil {
 		return err

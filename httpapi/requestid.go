@@ -2,8 +2,6 @@ package httpapi
 
 import (
 	"crypto/rand"
-	"fmt"
-	"runtime/debug"
 	"strconv"
 	"sync/atomic"
 
@@ -53,14 +51,3 @@ func saneID(id string) bool {
 	}
 	return id != "" && len(id) <= 128
 }
-
-// panicError is what a handler's panic becomes: an error that has no code, so
-// that it is answered as an internal one.
-type panicError struct {
-	value any
-	stack []byte
-}
-
-func (e *panicError) Error() string { return fmt.Sprintf("panic: %v\n%s", e.value, e.stack) }
-
-func stack() []byte { return debug.Stack() }

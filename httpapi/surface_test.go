@@ -220,7 +220,7 @@ func TestErrorOfAnotherNode(t *testing.T) {
 // log.
 func TestPanic(t *testing.T) {
 	s := serve(t, func(c *setup) { c.options.Draining = onceBroken() })
-	// serveHTTP asks once, the handler of readyz again.
+	// Handler asks once, the handler of readyz again.
 	got := s.do(t, "GET /readyz")
 	if got.StatusCode != 500 || !strings.Contains(got.body, "/problems/internal") || strings.Contains(got.body, "a bug") {
 		t.Errorf("%d %q", got.StatusCode, got.body)

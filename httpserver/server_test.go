@@ -1,18 +1,18 @@
-package httpapi
+package httpserver
 
 import (
+	"log/slog"
 	"net"
+	"net/http"
 	"testing"
 	"time"
 )
 
 // No client may hold a connection for ever, in whatever state: each stage has its
-// time, which follows limits.request_timeout.
+// time, which follows the request timeout.
 func TestEachStageOfAConnectionHasItsTime(t *testing.T) {
-	a := newTestAPI(t)
 	for _, timeout := range []time.Duration{time.Second, 30 * time.Second} {
-		a.limits.RequestTimeout = timeout
-		s := a.Server()
+		s := New(Config{RequestTimeout: timeout, MaxHeaderBytes: 100, Log: slog.New(slog.DiscardHandler)}).HTTP(http.NotFoundHandler())
 		for name, c := range map[string][2]time.Duration{
 			"a header":         {s.ReadHeaderTimeout, min(5*time.Second, timeout+2*time.Second)},
 			"a request":        {s.ReadTimeout, timeout + 2*time.Second},
@@ -23,7 +23,7 @@ func TestEachStageOfAConnectionHasItsTime(t *testing.T) {
 				t.Errorf("with %v for a request: %s may take %v, want %v", timeout, name, c[0], c[1])
 			}
 		}
-		if s.MaxHeaderBytes != 16<<10+3*1024 {
+		if s.MaxHeaderBytes != 100 {
 			t.Errorf("%d bytes of header", s.MaxHeaderBytes)
 		}
 	}

@@ -1,4 +1,4 @@
-package httpapi
+package httpserver
 
 import (
 	"net"
@@ -6,24 +6,20 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
-
-	"kring/cache"
 )
 
 // connections holds the open connections to their limits, altogether and from
 // one address. At a limit a new connection takes the place of the one that has
-// been waiting longest for its client to say something, so that idle ones, and
-// those that send a header byte by byte, keep nobody out. Only when all are
-// being answered is the new one closed unserved.
+// waited longest for its client. So idle clients, and clients that send a header
+// byte by byte, keep nobody out. If every connection is being answered, the new
+// one is closed unserved.
 type connections struct {
 	max        int
 	perAddress int
 	maxHead    int // bytes of a request's header that the server reads
-	// explain writes the whole answer to a request that cannot be read, or is
-	// not even waited for.
-	explain func(code cache.Code) []byte
+	explain    func(status int) []byte
 
-	turns atomic.Uint64 // the last one given; see connection.idle
+	turns atomic.Uint64 // the last turn that was given; see connection.idle
 
 	// mu guards open and from.
 	mu   sync.Mutex
@@ -34,7 +30,7 @@ type connections struct {
 	displaced atomic.Uint64 // closed, while idle, for a new one
 }
 
-func newConnections(most, perAddress, maxHead int, explain func(cache.Code) []byte) *connections {
+func newConnections(most, perAddress, maxHead int, explain func(status int) []byte) *connections {
 	return &connections{
 		max: most, perAddress: perAddress, maxHead: maxHead, explain: explain,
 		open: make(map[*connection]struct{}), from: make(map[netip.Addr]int),
@@ -85,13 +81,8 @@ func (s *connections) displaceIdle() bool {
 	return true
 }
 
-// CloseIdle closes the client connection that has waited longest for a
-// request, for something that needs its descriptor more. It reports whether
-// there was one.
-func (a *API) CloseIdle() bool { return a.conns.displaceIdle() }
-
 // displace closes a connection that was idle a moment ago. If a request has
-// just arrived, its client sees what it sees whenever a kept connection ends
+// arrived since, its client sees what it sees whenever a kept connection ends
 // between two requests.
 func (s *connections) displace(victim *connection) {
 	s.displaced.Add(1)
@@ -119,8 +110,8 @@ func (s *connections) remove(c *connection) {
 	s.removeLocked(c)
 }
 
-// removeLocked does nothing the second time: hijacked connections and victims
-// are closed later.
+// removeLocked does nothing the second time: hijacked and displaced connections
+// are closed once more later.
 func (s *connections) removeLocked(c *connection) {
 	if _, ok := s.open[c]; !ok {
 		return
@@ -137,8 +128,8 @@ func (s *connections) count() int {
 	return len(s.open)
 }
 
-// changed is the server's ConnState. It runs twice a request, so it does no
-// more than give it its turn.
+// changed is the server's ConnState. It runs twice a request, so it must be
+// cheap.
 func (s *connections) changed(raw net.Conn, state http.ConnState) {
 	c, ok := raw.(*connection)
 	if !ok {
@@ -149,19 +140,18 @@ func (s *connections) changed(raw net.Conn, state http.ConnState) {
 		c.works()
 		c.begin()
 	case http.StateIdle:
-		// The server does not say that a connection is active again when a
-		// malformed request follows that it had read already.
+		// The server does not report a connection as active again when the next
+		// request is malformed and was read already.
 		c.unanswered = true
 		c.turnedAway.Store(false)
 		c.waits()
 	case http.StateHijacked:
-		// Another node's link: the peers bound those.
-		c.release()
+		c.release() // the handler that took it over bounds those
 	}
 }
 
-// addressOf is the client's address. Those that have none, as in a network in
-// memory, count as one.
+// addressOf is the client's address. Clients without one, as in a network in
+// memory, count as one client.
 func addressOf(c net.Conn) netip.Addr {
 	if c.RemoteAddr() == nil {
 		return netip.Addr{}

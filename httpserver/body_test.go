@@ -1,4 +1,4 @@
-package httpapi
+package httpserver
 
 import (
 	"bytes"
@@ -8,8 +8,6 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
-
-	"kring/cache"
 )
 
 // What a body has of the budget is what it holds, once it has been read: in a
@@ -27,15 +25,16 @@ func TestABodysRoomIsWhatItHolds(t *testing.T) {
 			"known, the end with the data": {size, iotest.DataErrReader}, "unknown, the end with the data": {-1, iotest.DataErrReader},
 		} {
 			value := bytes.Repeat([]byte("0123456789"), int(size/10+1))[:size]
-			bodies := newBodies(1 << 20)
-			b := &body{share: bodies.share(nil)}
-			if err := b.read(t.Context(), c.reader(bytes.NewReader(value)), c.length, limit); err != nil {
+			bodies := NewBodies(1<<20, errFull)
+			s := bodies.share(nil)
+			got, err := s.read(t.Context(), c.reader(bytes.NewReader(value)), c.length, limit)
+			if err != nil {
 				t.Fatalf("%d bytes, %s: %v", size, name, err)
 			}
-			if !bytes.Equal(b.bytes, value) || int64(cap(b.bytes)) != size || bodies.inUse() != size {
-				t.Errorf("%d bytes, %s: %d in a slice of %d, and %d charged", size, name, len(b.bytes), cap(b.bytes), bodies.inUse())
+			if !bytes.Equal(got, value) || int64(cap(got)) != size || bodies.inUse() != size {
+				t.Errorf("%d bytes, %s: %d in a slice of %d, and %d charged", size, name, len(got), cap(got), bodies.inUse())
 			}
-			b.release()
+			s.Release()
 			if bodies.inUse() != 0 {
 				t.Errorf("%d bytes, %s: %d charged afterwards", size, name, bodies.inUse())
 			}
@@ -47,7 +46,7 @@ func TestABodysRoomIsWhatItHolds(t *testing.T) {
 func TestABodysRoomGrowsWithWhatComes(t *testing.T) {
 	const size = 1 << 20
 	for name, c := range map[string]struct{ length, factor int64 }{"known": {size, 4}, "unknown": {-1, 2}} {
-		bodies := newBodies(4 * size)
+		bodies := NewBodies(4*size, errFull)
 		come := int64(0)
 		watched := readerFunc(func(p []byte) (int, error) {
 			if held := bodies.inUse(); held > c.factor*max(come, firstRoom) {
@@ -60,11 +59,11 @@ func TestABodysRoomGrowsWithWhatComes(t *testing.T) {
 			come += int64(n)
 			return n, nil
 		})
-		b := &body{share: bodies.share(nil)}
-		if err := b.read(t.Context(), watched, c.length, size); err != nil {
+		s := bodies.share(nil)
+		if _, err := s.read(t.Context(), watched, c.length, size); err != nil {
 			t.Fatal(err)
 		}
-		b.release()
+		s.Release()
 	}
 }
 
@@ -74,15 +73,15 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 func TestABodyAboveItsLimit(t *testing.T) {
 	for _, limit := range []int64{1, firstPiece, firstPiece + 1, firstRoom, firstRoom + 1, 10_000} {
-		bodies := newBodies(1 << 20)
-		b := &body{share: bodies.share(nil)}
-		err := b.read(t.Context(), strings.NewReader(strings.Repeat("x", int(limit))), -1, limit)
-		if err != nil || int64(len(b.bytes)) != limit {
-			t.Errorf("just %d: %d bytes, %v", limit, len(b.bytes), err)
+		bodies := NewBodies(1<<20, errFull)
+		s := bodies.share(nil)
+		got, err := s.read(t.Context(), strings.NewReader(strings.Repeat("x", int(limit))), -1, limit)
+		if err != nil || int64(len(got)) != limit {
+			t.Errorf("just %d: %d bytes, %v", limit, len(got), err)
 		}
-		b.release()
-		err = b.read(t.Context(), strings.NewReader(strings.Repeat("x", int(limit)+1)), -1, limit)
-		if !errors.Is(err, cache.ErrValueTooLarge) {
+		s.Release()
+		_, err = s.read(t.Context(), strings.NewReader(strings.Repeat("x", int(limit)+1)), -1, limit)
+		if !errors.Is(err, ErrBodyTooLarge) {
 			t.Errorf("one byte above %d: %v", limit, err)
 		}
 		if held := bodies.inUse(); held > 2*max(limit, firstRoom) {
@@ -96,12 +95,12 @@ func TestABodyAboveItsLimit(t *testing.T) {
 func TestAClientIsWaitedForWhileItsBodyIsRead(t *testing.T) {
 	c := &connection{owner: &connections{}}
 	later := time.Now().Add(time.Hour)
-	from := awaited{readerFunc(func([]byte) (int, error) {
+	from := &limitedBody{io.NopCloser(readerFunc(func([]byte) (int, error) {
 		if c.silent(later) == 0 || c.idle.Load() == 0 {
 			t.Error("it is not waited for while its body is read")
 		}
 		return 0, io.EOF
-	}), c}
+	})), c}
 	if _, err := from.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Error(err)
 	}
