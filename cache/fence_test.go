@@ -202,15 +202,35 @@ func TestNoGetReturnsAnOlderValueThanAnAcknowledgedWrite(t *testing.T) {
 			}()
 		}
 		for ctx.Err() == nil {
-			v := <-versions + 1
+			v := <-versions
 			versions <- v
-			switch v % 3 {
+			v++
+			changes := func() { // what the origin answers
+				<-versions
+				versions <- v
+			}
+			slowly := func(req cache.Request) {
+				pause := time.Duration(v%7) * time.Millisecond
+				w := f.begin(t.Context(), req)
+				<-time.After(pause)
+				changes()
+				<-time.After(pause)
+				f.commit(w)
+			}
+			if v%5 < 3 {
+				changes()
+			}
+			switch v % 5 {
 			case 0:
 				f.remove(doc("k"))
 			case 1:
 				f.put(doc("k"), fmt.Sprint(v))
 			case 2:
 				f.DropGroup("docs")
+			case 3:
+				slowly(cache.Request{Op: cache.OpDelete, Key: doc("k")})
+			case 4:
+				slowly(putOf(doc("k"), fmt.Sprint(v)))
 			}
 			<-acked
 			acked <- v

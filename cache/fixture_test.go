@@ -300,7 +300,7 @@ func (f *fixture) wants(g got, value string, kind cache.Kind) {
 	case g.err != nil:
 		f.t.Errorf("error %v, want %q", g.err, value)
 	case g.Entry.Negative || string(g.Entry.Value) != value || g.Kind != kind || g.Node != "n1":
-		f.t.Errorf("%q (negative %v) of kind %d from %q, want %q of kind %d", g.Entry.Value, g.Entry.Negative, g.Kind, g.Node, value, kind)
+		f.t.Errorf("%q (negative %v) of kind %v from %q, want %q of kind %v", g.Entry.Value, g.Entry.Negative, g.Kind, g.Node, value, kind)
 	}
 }
 
@@ -308,7 +308,7 @@ func (f *fixture) wants(g got, value string, kind cache.Kind) {
 func (f *fixture) wantsNothing(g got, kind cache.Kind) {
 	f.t.Helper()
 	if g.err != nil || !g.Entry.Negative || g.Kind != kind {
-		f.t.Errorf("%+v, want a negative answer of kind %d", g, kind)
+		f.t.Errorf("%+v, want a negative answer of kind %v", g, kind)
 	}
 }
 
@@ -316,7 +316,7 @@ func (f *fixture) wantsNothing(g got, kind cache.Kind) {
 func (f *fixture) wantsError(g got, err error, kind cache.Kind) {
 	f.t.Helper()
 	if !errors.Is(g.err, err) || g.Kind != kind {
-		f.t.Errorf("error %v of kind %d, want %v of kind %d", g.err, g.Kind, err, kind)
+		f.t.Errorf("error %v of kind %v, want %v of kind %v", g.err, g.Kind, err, kind)
 	}
 }
 

@@ -70,7 +70,7 @@ func TestFailedRefreshBacksOffAndKeepsTheGoodValue(t *testing.T) {
 		f.get(doc("k"))
 		synctest.Wait()
 		if g := f.get(doc("k")); g.Kind != cache.KindHit {
-			t.Errorf("kind %d after the origin has recovered", g.Kind)
+			t.Errorf("kind %v after the origin has recovered", g.Kind)
 		}
 	})
 }
@@ -250,7 +250,7 @@ func TestCacheControl(t *testing.T) {
 					f.origin.set(0, failing)
 					pass(age)
 					if g := f.get(doc("k")); g.Kind != want {
-						t.Errorf("%s: after %v kind %d, want %d", why, age, g.Kind, want)
+						t.Errorf("%s: after %v kind %v, want %v", why, age, g.Kind, want)
 					}
 				}
 				if row.fresh > 0 {
@@ -507,7 +507,7 @@ func TestTheTimeOfALoadIsPartOfTheAge(t *testing.T) {
 				if row.left > 0 {
 					pass(row.left - 1)
 					if g := f.get(doc("k")); g.Kind != cache.KindHit {
-						t.Errorf("kind %d just before the end", g.Kind)
+						t.Errorf("kind %v just before the end", g.Kind)
 					}
 					pass(1)
 				}

@@ -77,7 +77,7 @@ func TestPurgeByTag(t *testing.T) {
 				kind = cache.KindLoad
 			}
 			if g := f.get(doc(k)); g.Kind != kind {
-				t.Errorf("%s: kind %d, want %d", k, g.Kind, kind)
+				t.Errorf("%s: kind %v, want %v", k, g.Kind, kind)
 			}
 		}
 		f.wants(f.get(kv("1")), "v", cache.KindHit)

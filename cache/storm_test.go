@@ -66,7 +66,7 @@ func TestAvalanche(t *testing.T) {
 			for i := range int(keys * step / every) {
 				g := f.get(names[(at*int(keys*step/every)+i)%keys])
 				if g.err != nil || g.Kind != cache.KindHit && g.Kind != cache.KindStale {
-					t.Fatalf("kind %d, %v", g.Kind, g.err)
+					t.Fatalf("kind %v, %v", g.Kind, g.err)
 				}
 			}
 			if waited := time.Since(began); waited != 0 {
