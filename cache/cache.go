@@ -12,7 +12,7 @@ import (
 
 const defaultMaxWaiters = 10000
 
-// Options is what a Cache is built from.
+// Options are the parts and limits of a Cache.
 type Options struct {
 	Node   string // this node's id
 	Config Config
@@ -132,7 +132,7 @@ func (c *Cache) Delivered(kind Kind, delivered bool) {
 	}
 }
 
-// Stats returns the books and what the store holds.
+// Stats returns the books and the store's usage.
 func (c *Cache) Stats() Stats {
 	s := Stats{Node: c.node, MaxBytes: c.config.MaxBytes}
 	used := make(map[string]usage)

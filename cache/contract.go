@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Op is what a Request asks for.
+// Op is the operation of a Request.
 type Op uint8
 
 const (
@@ -55,7 +55,7 @@ type Waiting interface {
 	Loading(load uint64, starter bool) error
 }
 
-// Kind is how a get was answered: the column of the books it is counted in.
+// Kind is how a get was answered. It is the column of the books that counts the get.
 type Kind uint8
 
 const (

@@ -17,7 +17,7 @@ type Error struct {
 	Detail string
 	Err    error
 
-	// Verdict is what a failed load says of the value that is stored.
+	// Verdict is that of a failed load.
 	Verdict Verdict
 	// RetryAfter is how long the origin wants not to be asked again. 0: it did not say.
 	RetryAfter time.Duration

@@ -14,19 +14,19 @@ var (
 )
 
 // flights is the state of the keys of one hash range: which loads run, which gets join
-// them, which writes are under way. Every change of a stored key happens under its
-// lock. The lock is taken before a shard's, and never held across a load.
+// them, which writes are under way. Loads and writes take effect under its lock. The
+// lock is taken before a shard's, and never held across a load.
 type flights struct {
 	store *store
 	run   func(*flight) // runs a load, on a goroutine of its own
 
 	mu     sync.Mutex        // guards all below, and the guarded fields of the flights
-	keys   map[Key]*keyState // of those keys alone for which something is going on
+	keys   map[Key]*keyState // only of keys that have a load, a write or a waiting get
 	memory memory
 	closed bool // no flight begins any more
 }
 
-// keyState is what is going on for one key. One load runs, and at most one is next:
+// keyState is the loads and the write of one key. One load runs, and at most one is next:
 // it begins when the one that runs, which a write has marked, has ended. One write
 // is under way at a time.
 //
@@ -105,7 +105,8 @@ func (s *flights) stateLocked(key Key) *keyState {
 	return k
 }
 
-// releaseLocked forgets the state of a key for which nothing is going on.
+// releaseLocked forgets the state of a key that has no load, no write and no waiting
+// get at another node.
 func (s *flights) releaseLocked(key Key, k *keyState) {
 	if *k == (keyState{}) {
 		delete(s.keys, key)

@@ -58,7 +58,7 @@ func loadingCache(t *testing.T) *Cache {
 	})})
 }
 
-func TestAKeyIsForgottenWhenNothingGoesOnForIt(t *testing.T) {
+func TestAKeyWithoutLoadsWritesAndWaitersIsForgotten(t *testing.T) {
 	read := func(t *testing.T, c *Cache, key string, term Term, wait time.Duration) {
 		g, err := c.Group("docs")
 		if err != nil {

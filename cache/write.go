@@ -140,7 +140,7 @@ func (w *Write) conditionLocked() (old *Entry, holds bool) {
 	return old, w.req.holds(old)
 }
 
-// PutEntry is what a put stores, without the group's times.
+// PutEntry is the entry that a put stores, without the group's times.
 func (req *Request) PutEntry() *Entry {
 	e := &Entry{
 		Value: exact(req.Value), ContentType: strings.Clone(req.ContentType), ContentEncoding: strings.Clone(req.ContentEncoding),
