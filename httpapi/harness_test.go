@@ -49,7 +49,6 @@ type setup struct {
 	// elsewhere, if not nil, is in place of the peers for all but the API itself.
 	elsewhere *elsewhere
 	server    func(*http.Server)
-	listen    func(net.Listener) net.Listener
 }
 
 const testNode = "kring-1"
