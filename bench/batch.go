@@ -16,21 +16,23 @@ import (
 )
 
 const (
-	// batchKeys is how many keys a batch asks for.
+	// batchKeys is how many keys are in a batch.
 	batchKeys = 100
-	// batchCount is how many different batches each node is asked for.
+	// batchCount is how many different batches each node gets.
 	batchCount = 200
 )
 
-// form is one way to write batches: JSON, or the binary one.
+// form is a way to write batches: JSON or binary.
 type form struct {
 	lane      string
 	mediaType string
 	encode    func(keys []string) ([]byte, error)
 	decode    func(body []byte) ([]batchEntry, error)
-	// mark is in an answer once for each entry of status 200, and nowhere else.
+	// mark occurs once in the answer for each entry of status 200, and nowhere
+	// else.
 	mark []byte
-	// ages says that an answer is longer by the digits of its ages.
+	// ages says that the length of an answer varies with the digits of its
+	// ages.
 	ages bool
 }
 
@@ -47,14 +49,14 @@ var forms = []form{
 		mark: []byte(`"status":200`), ages: true,
 	},
 	{
-		// The status and half of an age below 18 hours: no text has zero bytes,
-		// and no length here has the byte 200.
+		// The mark is the status and half of an age below 18 hours. No text has
+		// zero bytes, and no length here has the byte 200.
 		lane: kring + "-binary", mediaType: "application/vnd.kring.batch", encode: encodeBinary, decode: decodeBinary,
 		mark: []byte{0, 200, 0, 0},
 	},
 }
 
-// batchLanes ask for keys one by one, and for a hundred at once.
+// batchLanes get keys one by one, and a hundred at once.
 func batchLanes(ctx context.Context, w *work, t *team) ([]lane, error) {
 	single := lane{name: kringSingle, team: t, keys: 1}
 	for _, addr := range t.addrs {
@@ -80,8 +82,8 @@ func batchLanes(ctx context.Context, w *work, t *team) ([]lane, error) {
 	return lanes, nil
 }
 
-// batch is a request for a hundred keys. What it must bring is learned from its
-// first answer, which is looked at entry by entry.
+// batch is a request for a hundred keys. Its first answer is checked entry by
+// entry, and shows what the others must be.
 func (w *work) batch(ctx context.Context, f form, addr string, random *rand.Rand) (drive.Request, error) {
 	keys := make([]string, batchKeys)
 	for i := range keys {
@@ -134,7 +136,7 @@ func decodeJSON(body []byte) ([]batchEntry, error) {
 	return got.Entries, err
 }
 
-// encodeBinary and decodeBinary know the form that openapi.yaml describes.
+// encodeBinary and decodeBinary implement the form that openapi.yaml describes.
 func encodeBinary(keys []string) ([]byte, error) {
 	b := binary.BigEndian.AppendUint32([]byte{1, 1}, uint32(len(keys)))
 	for _, k := range keys {

@@ -67,7 +67,7 @@ func TestReportsJSON(t *testing.T) {
 	}
 }
 
-// Readers of the JSON may go through both lists without a look at what was asked for.
+// Readers of the JSON may iterate over both lists, whatever was measured.
 func TestReportsJSONOfNothing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "out.json")
 	if err := new(Report).writeJSON(file); err != nil {
@@ -140,7 +140,7 @@ func TestSimulate(t *testing.T) {
 		{"a\na\na\nb\n", 1, 0.5},
 		{"a\t10\na\t20\n\nb\nb", 2, 0.5},
 		{"a\nb\na\nb\n", 1, 0},
-		{"a\nb\na\nc\na\nb\n", 2, 1.0 / 3}, // b is older than a when c comes
+		{"a\nb\na\nc\na\nb\n", 2, 1.0 / 3}, // b is older than a when c arrives
 	} {
 		got, err := simulate(strings.NewReader(tc.trace), tc.entries)
 		if err != nil || got != tc.want {
@@ -173,7 +173,7 @@ func TestParseStat(t *testing.T) {
 	}
 }
 
-// The nodes are configured as is meant.
+// The template gives the nodes the intended configuration.
 func TestKringsTemplate(t *testing.T) {
 	cfg := settings{
 		Dir: t.TempDir(), Number: 2, Node: "kring-2", Listen: "127.0.0.1:9002", Peers: []string{"127.0.0.1:9001", "127.0.0.1:9002"},
@@ -196,7 +196,7 @@ func TestKringsTemplate(t *testing.T) {
 	}
 }
 
-// Each node of each contestant has keys, and every key one node.
+// Each node of each contestant owns keys, and every key has one owner.
 func TestOwnership(t *testing.T) {
 	for _, name := range []string{kring, http1Peers, groupcached, gcDefault} {
 		owner := ownership(&team{name: name, addrs: []string{"127.0.0.1:9001", "127.0.0.1:9002", "127.0.0.1:9003"}})

@@ -16,12 +16,12 @@ import (
 	"kring/bench/rival"
 )
 
-// The contestants' configurations, each commented.
+// The contestants' configurations, with comments.
 //
 //go:embed kring.yaml.tmpl nginx.conf.tmpl varnish.vcl.tmpl
 var templates embed.FS
 
-// memory is what each contestant may use for values on each of its nodes.
+// memory is each contestant's memory for values on each node.
 const memory = 64 << 20
 
 // The contestants.
@@ -35,24 +35,24 @@ const (
 	nginx       = "nginx"
 	varnish     = "varnish"
 	nginxX3     = "nginx-x3"
-	// kringSingle is Kring asked for the keys of a batch one by one.
+	// kringSingle is Kring with the keys of a batch requested one by one.
 	kringSingle = "kring-single"
 )
 
-// team is a contestant that runs: its servers, and where they are asked.
+// team is a running contestant: its servers and their addresses.
 type team struct {
 	name  string
 	procs []*process
 	addrs []string
 }
 
-// settings is what a template is filled in with.
+// settings are the values for a template.
 type settings struct {
 	Dir, Shm   string
 	Number     int // from 1
 	Node       string
 	Listen     string
-	Owner      string   // nginx: where it is asked as the owner
+	Owner      string   // nginx: its address as the owner
 	Peers      []string // all nodes
 	Origin     string   // host:port
 	Path       string   // at the origin, Kring only
@@ -61,11 +61,11 @@ type settings struct {
 	ValueBytes int64
 	Cores      int
 	Single     bool
-	// Stampede: what the origin says of freshness counts.
+	// Stampede makes the origin's freshness headers count.
 	Stampede bool
 }
 
-// launch starts a contestant of so many nodes and waits until it answers.
+// launch starts a contestant of this many nodes, and waits until it answers.
 func (b *bench) launch(ctx context.Context, s *stage, name string, nodes int, origin string) (*team, error) {
 	t := &team{name: name}
 	var err error
@@ -141,7 +141,7 @@ func (b *bench) launchOne(s *stage, name string, cfg settings) (*process, error)
 	return s.start(dir, name, args...)
 }
 
-// shared makes a directory in memory: what nginx caches are files.
+// shared makes a directory in memory: nginx caches in files.
 func (b *bench) shared(s *stage, dir string) (string, error) {
 	shm, err := os.MkdirTemp("/dev/shm", "kring-bench-"+filepath.Base(dir)+"-")
 	if err != nil {
@@ -157,7 +157,7 @@ var functions = template.FuncMap{
 	"port": func(addr string) string { _, port, _ := strings.Cut(addr, ":"); return port },
 }
 
-// write fills a template in.
+// write fills a template.
 func write(cfg settings, name string) (string, error) {
 	t, err := template.New(name+".tmpl").Option("missingkey=error").Funcs(functions).ParseFS(templates, name+".tmpl")
 	if err != nil {
@@ -171,8 +171,8 @@ func write(cfg settings, name string) (string, error) {
 	return file, os.WriteFile(file, text.Bytes(), 0o600)
 }
 
-// launchOrigin starts the origin of all contestants. It has no part in what is
-// measured: everything is in memory by then.
+// launchOrigin starts the origin of all contestants. It does not affect the
+// figures: all values are in memory before a measurement.
 func (b *bench) launchOrigin(ctx context.Context, s *stage, valueBytes int) (string, error) {
 	addrs, err := freePorts(1)
 	if err != nil {
@@ -190,7 +190,7 @@ func (b *bench) launchOrigin(ctx context.Context, s *stage, valueBytes int) (str
 	return addr, p.waitFor(ctx, "http://"+addr+"/first")
 }
 
-// alive says which of a team's servers is not there any more.
+// alive says which of a team's servers has ended.
 func (t *team) alive() error {
 	var errs []error
 	for _, p := range t.procs {

@@ -17,12 +17,12 @@ import (
 	"time"
 )
 
-// crowd is what came of many clients that asked at once.
+// crowd is the answers to many clients that asked at once.
 type crowd struct {
 	latencies []float64 // milliseconds, in order
 	statuses  map[int]int
-	// waited is how many answers say that they were waited for (Cache-Status,
-	// which Kring sends).
+	// waited is how many answers waited for a load, by their Cache-Status,
+	// which only Kring sends.
 	waited int
 }
 
@@ -33,14 +33,14 @@ func (c *crowd) percentile(p int) float64 {
 	return c.latencies[(len(c.latencies)*p+99)/100-1]
 }
 
-// askAtOnce has so many clients, each connected already, ask for one path at
-// the same moment.
+// askAtOnce makes many clients, all connected before, request one path at the
+// same moment.
 func askAtOnce(ctx context.Context, addr, path string, clients int) (*crowd, error) {
 	var dialer net.Dialer
 	conns := make([]net.Conn, 0, clients)
 	defer func() {
 		for _, c := range conns {
-			_ = c.Close() // it has served
+			_ = c.Close() // no longer needed
 		}
 	}()
 	for range clients {
@@ -83,8 +83,8 @@ func askAtOnce(ctx context.Context, addr, path string, clients int) (*crowd, err
 	return c, nil
 }
 
-// firstBytes is the beginning of an answer. The rest is read when all clients
-// have theirs: reading takes the machine's time from the servers.
+// firstBytes is the beginning of an answer. The rest is read after all clients
+// have their beginning, because reading takes CPU time from the servers.
 type firstBytes struct {
 	buf  []byte
 	took time.Duration
@@ -100,7 +100,7 @@ func (f *firstBytes) ask(conn net.Conn, request []byte) error {
 	return err
 }
 
-// add reads an answer to its end.
+// add reads the rest of an answer.
 func (c *crowd) add(f *firstBytes, conn net.Conn) error {
 	resp, err := http.ReadResponse(bufio.NewReader(io.MultiReader(bytes.NewReader(f.buf), conn)), nil)
 	if err != nil {

@@ -2,7 +2,7 @@
 
 package main
 
-// Why a goal may be missed: what was found in the profiles, see
+// Reasons why a goal may be missed, from profiles: see
 // docs/decisions/0012-bench.md.
 const (
 	boundHit   = "Ten headers where bare Gin's answer has three: net/http copies, sorts and writes them; besides, connections have deadlines, and books and metrics are kept."
@@ -10,8 +10,8 @@ const (
 	boundBatch = "What each key costs by itself: its place in the LRU, its fields in a frame and in the answer at either end, and an entry that is made at the entry node only to be passed on."
 )
 
-// goals are what is wanted of Kring beside its peers: on all cores, and with
-// servers and loader on one, where CPU figures are steady.
+// goals are Kring's goals relative to its peers: on all cores, and with servers
+// and loader on one core, where CPU figures are steady.
 func goals() []Goal {
 	var all []Goal
 	for _, g := range []Goal{

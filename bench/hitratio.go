@@ -20,7 +20,7 @@ import (
 )
 
 // hitRatio prints the hit ratios of Kring's store on traces, beside those of a
-// plain LRU of as many entries.
+// plain LRU with the same number of entries.
 func hitRatio(ctx context.Context, args []string, out io.Writer) error {
 	flags := pflag.NewFlagSet("bench hitratio", pflag.ContinueOnError)
 	traces := flags.String("traces", "../shared/traces", "directory of the traces")
@@ -59,8 +59,8 @@ func hitRatio(ctx context.Context, args []string, out io.Writer) error {
 	return w.Flush()
 }
 
-// trace is requests for keys that are numbered in the order in which they
-// appear.
+// trace is a list of requests. Keys are numbered in the order of their first
+// request.
 type trace struct {
 	requests []int
 	keys     int
@@ -98,13 +98,13 @@ func readTrace(name string) (t trace, err error) {
 	return t, lines.Err()
 }
 
-// key is a key's name. All are of one length, and so are all values, so that a
-// budget in bytes is a number of entries.
+// key is a key's name. All names have one length, and so have all values, so
+// that a budget in bytes is a number of entries.
 func (t *trace) key(n int) cache.Key {
 	return cache.Key{Group: "docs", Key: fmt.Sprintf("key-%012d", n)}
 }
 
-// lru is the hit ratio of a plain LRU of so many entries.
+// lru is the hit ratio of a plain LRU with room for this many entries.
 func (t *trace) lru(entries int) float64 {
 	hits := newPlainLRU(entries)
 	n := 0
@@ -116,7 +116,7 @@ func (t *trace) lru(entries int) float64 {
 	return float64(n) / float64(len(t.requests))
 }
 
-// kring is the hit ratio of a node's cache with room for so many entries.
+// kring is the hit ratio of a node's cache with room for this many entries.
 func (t *trace) kring(ctx context.Context, entries int) (ratio float64, held int, err error) {
 	one, err := t.entrySize(ctx)
 	if err != nil {
@@ -149,7 +149,7 @@ func get(ctx context.Context, c *cache.Cache, key cache.Key) (cache.Answer, erro
 	return r.Answer(ctx, cache.OwnerTerm)
 }
 
-// entrySize is what one entry is charged.
+// entrySize is the charge of one entry, in bytes.
 func (t *trace) entrySize(ctx context.Context) (n int64, err error) {
 	c, err := newTraceCache(1 << 20)
 	if err != nil {
@@ -162,7 +162,7 @@ func (t *trace) entrySize(ctx context.Context) (n int64, err error) {
 	return c.Stats().Bytes, nil
 }
 
-// newTraceCache is a cache of which all bytes are for values.
+// newTraceCache is a cache with its whole budget for values.
 func newTraceCache(bytes int64) (*cache.Cache, error) {
 	group := cache.DefaultGroupConfig("docs")
 	group.Origin = cache.OriginConfig{Pool: "trace", Path: "/{key}"}

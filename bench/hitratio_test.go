@@ -27,7 +27,7 @@ func writeTrace(t *testing.T, dir, name, text string) {
 	}
 }
 
-// A small store is a plain LRU of exactly as many entries.
+// A small store behaves as a plain LRU of exactly as many entries.
 func TestHitRatioOfASmallStore(t *testing.T) {
 	dir := t.TempDir()
 	var text strings.Builder
@@ -47,7 +47,8 @@ func TestHitRatioOfASmallStore(t *testing.T) {
 	}
 }
 
-// What is asked for again and again survives a scan, which a plain LRU does not.
+// Keys that are requested again and again survive a scan; in a plain LRU they
+// do not.
 func TestHitRatioWithAScan(t *testing.T) {
 	tr := trace{keys: 100_000}
 	for round := range 5 {

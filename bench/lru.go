@@ -15,8 +15,8 @@ import (
 	"github.com/golang/groupcache/lru"
 )
 
-// simulate asks an LRU of so many entries for the keys of a trace, one after the
-// other, and returns the share that it has.
+// simulate replays a trace on a plain LRU with room for this many entries, and
+// returns the hit ratio.
 func simulate(trace io.Reader, entries int) (hitRatio float64, err error) {
 	if entries < 1 {
 		return 0, fmt.Errorf("an LRU of %d entries", entries)
@@ -44,8 +44,8 @@ func simulate(trace io.Reader, entries int) (hitRatio float64, err error) {
 	return float64(hits) / float64(requests), nil
 }
 
-// newPlainLRU is an LRU of so many entries; it says whether it has what it is
-// asked for, and has it then.
+// newPlainLRU makes a plain LRU. The function reports whether a key is in it,
+// and adds the key.
 func newPlainLRU(entries int) func(key any) bool {
 	cache := lru.New(entries)
 	return func(key any) bool {
@@ -57,7 +57,7 @@ func newPlainLRU(entries int) func(key any) bool {
 	}
 }
 
-// simulateFile is simulate for a file, packed or not.
+// simulateFile is simulate for a file, compressed or not.
 func simulateFile(name string, entries int) (hitRatio float64, err error) {
 	f, err := os.Open(name)
 	if err != nil {

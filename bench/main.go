@@ -1,8 +1,8 @@
 //go:build linux
 
 // Command bench measures Kring and its peers side by side, in one run: see
-// run.sh. It starts the contestants as processes of their own on 127.0.0.1,
-// asks them in turn, and ends them all.
+// run.sh. It starts the contestants as processes on 127.0.0.1, measures them in
+// turn, and ends them all.
 package main
 
 import (
@@ -25,12 +25,12 @@ import (
 // bench is one run.
 type bench struct {
 	self, kring string // programs
-	dir         string // for what the servers write
+	dir         string // for the servers' files
 	rounds      int
-	duration    time.Duration // of a measurement
+	duration    time.Duration // of one measurement
 	report      Report
 	quiet       bool
-	profiles    string // directory for Kring's CPU profiles; empty: none
+	profiles    string // directory for Kring's CPU profiles; empty: no profiles
 	atEnd       []func() error
 }
 
@@ -52,7 +52,7 @@ func main() {
 	}
 }
 
-// serve is one of the contestants, or the origin.
+// serve runs one of the contestants, or the origin.
 func serve(ctx context.Context, args []string) error {
 	var o rival.Options
 	var peers string
@@ -72,7 +72,7 @@ func serve(ctx context.Context, args []string) error {
 	return rival.Serve(ctx, o)
 }
 
-// run measures what is asked for and prints the report.
+// run measures the chosen areas and prints the report.
 func run(ctx context.Context, args []string) (err error) {
 	b := &bench{}
 	flags := pflag.NewFlagSet("bench", pflag.ExitOnError)
@@ -104,7 +104,7 @@ func run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	if *json != "" {
-		// A file that cannot be written is known before the run.
+		// A file that cannot be written must fail before the run.
 		if err := b.report.writeJSON(*json); err != nil {
 			return fmt.Errorf("--json: %w", err)
 		}
@@ -147,7 +147,7 @@ func run(ctx context.Context, args []string) (err error) {
 	return b.report.writeTable(os.Stdout)
 }
 
-// areas are what can be asked for.
+// areas are the names of all areas.
 func areas() []string {
 	var names []string
 	for _, w := range works() {

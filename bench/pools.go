@@ -19,23 +19,24 @@ import (
 	"kring/balance"
 )
 
-// poolsArea is the area in which endpoints are picked: in this process by one
-// caller for each core, and through a redis-server beside the least that a
-// shared pick can be, one EVALSHA of a script of two commands.
+// poolsArea is the area of picks: in this process, by one caller for each core,
+// and through a redis-server, beside the least possible shared pick, one
+// EVALSHA of a script of two commands.
 const poolsArea = "pools"
 
 const (
 	evalsha = "evalsha"
-	// localGoal is what a pick in this process may take, in microseconds.
+	// localGoal is the longest local pick, in microseconds.
 	localGoal = 0.150
-	// sharedGoal is what a shared pick may take beside a bare EVALSHA.
+	// sharedGoal is the longest shared pick, relative to a bare EVALSHA.
 	sharedGoal = 1.3
-	// localHeld picks are made between two looks at the clock, then ended.
+	// localHeld is how many picks are made between two readings of the clock,
+	// and then ended.
 	localHeld = 16
-	// sharedCallers ask Redis at once, for each core.
+	// sharedCallers is how many callers per core use Redis at once.
 	sharedCallers = 8
-	// turns is how many a round is cut into: what the machine does besides is
-	// then spread over all.
+	// turns is how many parts a round has, so that other work of the machine
+	// hits all lanes alike.
 	turns = 5
 )
 
@@ -52,15 +53,15 @@ return m`
 type pickLane struct {
 	work, contestant string
 	callers          int
-	servers          []*process // whose CPU time counts; none: this process's
-	// batch picks, as often as there is room, ends all of that, and says what
-	// the measured part took.
+	servers          []*process // whose CPU time counts; empty: this process's
+	// batch fills held with picks, ends them all, and returns the time of the
+	// measured part.
 	batch func(ctx context.Context, held []balance.Pick) (time.Duration, error)
 	held  int
 }
 
-// poolOf is a pool of ten endpoints of different weights, or of equal ones if
-// it is shared: the bare script knows no weights.
+// poolOf is a pool of ten endpoints. Their weights differ in a local pool and
+// are equal in a shared one, because the bare script knows no weights.
 func poolOf(policy, state string) balance.Config {
 	cfg := balance.DefaultConfig()
 	cfg.Name, cfg.Policy, cfg.State = policy, policy, state
@@ -74,7 +75,8 @@ func poolOf(policy, state string) balance.Config {
 	return cfg
 }
 
-// picks is the batch of a pool; whole says that the ends are measured, too.
+// picks is the batch of a pool. whole includes the ends of the picks in the
+// measured part.
 func picks(p *balance.Pool, whole bool) func(context.Context, []balance.Pick) (time.Duration, error) {
 	return func(ctx context.Context, held []balance.Pick) (took time.Duration, err error) {
 		begun := time.Now()
@@ -119,7 +121,7 @@ func (b *bench) pools(ctx context.Context) error {
 	return b.sharedPools(ctx)
 }
 
-// sharedPools is the part that asks a redis-server.
+// sharedPools is the part of the area that uses a redis-server.
 func (b *bench) sharedPools(ctx context.Context) (err error) {
 	s := newStage(filepath.Join(b.dir, poolsArea), -1)
 	defer func() { err = errors.Join(err, s.close()) }()
@@ -188,8 +190,8 @@ func (b *bench) sharedPools(ctx context.Context) (err error) {
 	return nil
 }
 
-// judgeShared puts the bare calls beside each row. That a lease takes two calls
-// is shown, and is no goal.
+// judgeShared compares each row with the bare calls. The two calls of a lease
+// are shown, but are no goal.
 func (b *bench) judgeShared(lanes []pickLane) {
 	results := b.report.Results
 	first := len(results) - len(lanes)
@@ -238,8 +240,9 @@ func launchRedis(ctx context.Context, s *stage) (p *process, addr string, err er
 	}
 }
 
-// pickInTurn measures the lanes round by round, another one first each time,
-// adds their medians to the report, and returns what each allocated per pick.
+// pickInTurn measures the lanes round by round, each time beginning at another
+// one. It adds their medians to the report, and returns each lane's allocations
+// per pick.
 func (b *bench) pickInTurn(ctx context.Context, lanes []pickLane) (allocations []float64, err error) {
 	samples := make([][]sample, len(lanes))
 	allocated := make([][]float64, len(lanes))
@@ -268,7 +271,7 @@ func (b *bench) pickInTurn(ctx context.Context, lanes []pickLane) (allocations [
 
 // measure measures a lane once.
 func (l *pickLane) measure(ctx context.Context, d time.Duration) (s sample, allocations float64, err error) {
-	if _, err := l.run(ctx, d/5); err != nil { // to warm up
+	if _, err := l.run(ctx, d/5); err != nil { // warm-up
 		return s, 0, err
 	}
 	var before, after runtime.MemStats
@@ -289,15 +292,15 @@ func (l *pickLane) measure(ctx context.Context, d time.Duration) (s sample, allo
 	}
 	runtime.ReadMemStats(&after)
 	n := float64(took.TotalCount()) * float64(l.held)
-	each := float64(l.held) * 1000 // picks in a batch, nanoseconds in a microsecond
+	each := float64(l.held) * 1000 // held picks in a batch, 1000 nanoseconds in a microsecond
 	return sample{
 		rps: n / over.Seconds(), cpu: micros(used-cpu) / n,
 		p50: float64(took.ValueAtQuantile(50)) / each, p99: float64(took.ValueAtQuantile(99)) / each,
 	}, float64(after.Mallocs-before.Mallocs) / n, nil
 }
 
-// run has all callers make batches for a time, and returns what those took in
-// nanoseconds.
+// run lets all callers make batches for a time, and returns the times of the
+// batches in nanoseconds.
 func (l *pickLane) run(ctx context.Context, d time.Duration) (*hdrhistogram.Histogram, error) {
 	all := make([]*hdrhistogram.Histogram, l.callers)
 	errs := make([]error, l.callers)

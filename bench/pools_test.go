@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Every policy is measured, those that are shared beside the bare call.
+// Every policy is measured. Shared policies are compared with the bare call.
 func TestPools(t *testing.T) {
 	b := &bench{dir: t.TempDir(), rounds: 1, duration: 50 * time.Millisecond, quiet: true}
 	if err := b.pools(t.Context()); err != nil {

@@ -22,14 +22,14 @@ import (
 )
 
 const (
-	startTime = 20 * time.Second // for a server to answer
-	stopTime  = 10 * time.Second // for a server to end
+	startTime = 20 * time.Second // until a server answers
+	stopTime  = 10 * time.Second // until a server has ended
 )
 
-// stage starts servers, and ends those that it started.
+// stage starts servers, and ends them.
 type stage struct {
 	dir string // for their configuration, data and logs
-	// cpu is the one that servers and loader share; negative: any.
+	// cpu is the core of servers and loader; negative: any core.
 	cpu   int
 	begin chan func()
 
@@ -38,20 +38,20 @@ type stage struct {
 	names int
 }
 
-// process is a server that was started here.
+// process is a server that a stage has started.
 type process struct {
 	name string
 	pid  int
 	log  string
-	done chan struct{} // closed when it has ended
+	done chan struct{} // closed after its end
 }
 
-// newStage makes a stage, which close ends.
+// newStage makes a stage. The caller must close it.
 func newStage(dir string, cpu int) *stage {
 	s := &stage{dir: dir, cpu: cpu, begin: make(chan func())}
 	go func() {
-		// A process with Pdeathsig is ended when the thread that started it
-		// ends, so one thread starts them all, and ends last.
+		// The kernel ends a process with Pdeathsig when the thread that started
+		// it ends. So one thread starts them all, and ends last.
 		runtime.LockOSThread()
 		for f := range s.begin {
 			f()
@@ -60,7 +60,7 @@ func newStage(dir string, cpu int) *stage {
 	return s
 }
 
-// cores is how many the servers may use.
+// cores is how many cores the servers may use.
 func (s *stage) cores() int {
 	if s.cpu >= 0 {
 		return 1
@@ -77,13 +77,13 @@ func (s *stage) folder(name string) (string, error) {
 	return dir, os.MkdirAll(dir, 0o755)
 }
 
-// fileName is a name as a part of a path.
+// fileName turns a name into a part of a path.
 func fileName(name string) string {
 	return strings.NewReplacer(",", "", " ", "-", "/", "-").Replace(name)
 }
 
-// start runs a server that stays in the foreground. The kernel ends it should
-// this process be killed.
+// start runs a server in the foreground. The kernel ends it if this process is
+// killed.
 func (s *stage) start(dir, name string, args ...string) (*process, error) {
 	if s.cpu >= 0 {
 		args = append([]string{"taskset", "-c", strconv.Itoa(s.cpu)}, args...)
@@ -104,7 +104,7 @@ func (s *stage) start(dir, name string, args ...string) (*process, error) {
 	p.pid = cmd.Process.Pid
 	go func() {
 		defer close(p.done)
-		// How it ended is in its log; whether it still runs is what matters.
+		// The server's log has its exit; here only its end matters.
 		_ = cmd.Wait()
 		_ = out.Close()
 	}()
@@ -127,10 +127,11 @@ func (s *stage) close() error {
 	return errors.Join(errs...)
 }
 
-// stop ends the server as a user would, then by force.
+// stop ends the server with a signal, and then by force.
 func (p *process) stop() error {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
-		// The group: a master that must be killed leaves no workers behind.
+		// The signal goes to the group, so that a killed master leaves no
+		// workers behind.
 		if err := syscall.Kill(-p.pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
 			return fmt.Errorf("stop %s: %w", p.name, err)
 		}
@@ -143,7 +144,7 @@ func (p *process) stop() error {
 	return fmt.Errorf("stop %s: process %d does not end", p.name, p.pid)
 }
 
-// ended says why a server is not there any more; nil while it is.
+// ended says why a server has ended; nil while it runs.
 func (p *process) ended() error {
 	select {
 	case <-p.done:
@@ -154,7 +155,7 @@ func (p *process) ended() error {
 	}
 }
 
-// waitFor asks a URL until it is answered with 200.
+// waitFor requests a URL until the answer is 200.
 func (p *process) waitFor(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
@@ -181,22 +182,24 @@ func ask(ctx context.Context, url string) error {
 	return err
 }
 
-// freePorts are addresses of 127.0.0.1 that nobody listens on.
+// freePorts are addresses of 127.0.0.1 without a listener.
 func freePorts(n int) (addrs []string, err error) {
 	for range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, err
 		}
-		// Not before all are found: else one might be found twice.
+		// The listeners close after all ports are found: else one port might be
+		// found twice.
 		defer func() { err = errors.Join(err, l.Close()) }()
 		addrs = append(addrs, l.Addr().String())
 	}
 	return addrs, nil
 }
 
-// cpuTime is what processes and their descendants have used so far. It reads
-// their clocks, which count nanoseconds; /proc counts hundredths of a second.
+// cpuTime is the CPU time of processes and their descendants so far. It reads
+// their clocks, which count nanoseconds; /proc counts only hundredths of a
+// second.
 func cpuTime(procs []*process) (time.Duration, error) {
 	children, err := descendants()
 	if err != nil {
@@ -225,7 +228,7 @@ func cpuTime(procs []*process) (time.Duration, error) {
 	return sum, nil
 }
 
-// descendants are all processes by their parent.
+// descendants maps each process to its children.
 func descendants() (map[int][]int, error) {
 	names, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
@@ -235,7 +238,7 @@ func descendants() (map[int][]int, error) {
 	for _, name := range names {
 		text, err := os.ReadFile(name)
 		if err != nil {
-			continue // it has ended since
+			continue // the process has ended
 		}
 		pid, parent, ok := parseStat(string(text))
 		if ok {
@@ -245,8 +248,8 @@ func descendants() (map[int][]int, error) {
 	return children, nil
 }
 
-// parseStat reads process and parent from a line of /proc/PID/stat. The name
-// between them may hold anything, parentheses and spaces included.
+// parseStat reads the process and its parent from a line of /proc/PID/stat. The
+// name between them may contain anything, parentheses and spaces included.
 func parseStat(line string) (pid, parent int, ok bool) {
 	before, _, found := strings.Cut(line, " (")
 	i := strings.LastIndex(line, ") ")

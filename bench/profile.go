@@ -18,8 +18,8 @@ import (
 // profileTime is how long a lane is profiled.
 const profileTime = 5 * time.Second
 
-// profile has each of Kring's nodes write down where its CPU time goes while a
-// lane runs once more, unmeasured. `go tool pprof` reads the files.
+// profile lets each of Kring's nodes record a CPU profile while a lane runs
+// once more, unmeasured. `go tool pprof` reads the files.
 func (b *bench) profile(ctx context.Context, l lane, cfg drive.Config, work string) error {
 	if b.profiles == "" || l.team.name != kring {
 		return nil

@@ -18,17 +18,17 @@ import (
 // traceArea is the area of the replays.
 const traceArea = "trace"
 
-// traceMemory is what each of the three nodes may use: about a third of what
-// the traces' keys would need.
+// traceMemory is each node's memory: the three nodes have about a third of what
+// the traces' keys need.
 const traceMemory = 3 << 19
 
 // replayTime bounds one replay.
 const replayTime = 10 * time.Minute
 
-// point is one hundredth, by which a hit ratio may be below an LRU's.
+// point is one hundredth: a hit ratio may be that much below an LRU's.
 const point = 0.01
 
-// replay sends real traces through three nodes, with every answer verified, and
+// replay sends real traces through three nodes, verifies every answer, and
 // compares the hit ratio with that of one LRU of as many entries.
 func (b *bench) replay(ctx context.Context, dir string) error {
 	for _, name := range []string{"web07", "orm-busy"} {
@@ -47,7 +47,7 @@ func (b *bench) replay(ctx context.Context, dir string) error {
 	return nil
 }
 
-// loaded is what `kring load --json` prints, as far as it matters here.
+// loaded is the needed part of the output of `kring load --json`.
 type loaded struct {
 	Requests     int64   `json:"requests"`
 	Errors       int64   `json:"errors"`
@@ -58,7 +58,8 @@ type loaded struct {
 		P50 float64 `json:"p50"`
 		P99 float64 `json:"p99"`
 	} `json:"latency_ms"`
-	// UnwaitedRatio counts a get that waits for another's load as no hit.
+	// UnwaitedRatio does not count a get that waits for another's load as a
+	// hit.
 	UnwaitedRatio float64 `json:"unwaited_ratio"`
 	Gets          int64   `json:"gets"`
 	OriginLoads   int64   `json:"origin_loads"`
@@ -68,7 +69,7 @@ type loaded struct {
 	} `json:"books"`
 }
 
-// wrong says in a sentence what went wrong.
+// wrong describes what went wrong in a sentence.
 func (l *loaded) wrong() string {
 	s := fmt.Sprintf("Of %d requests %d failed, and %d bodies were wrong", l.Requests, l.Errors, l.VerifyFailed)
 	if len(l.Books.Wrong) > 0 {
@@ -104,8 +105,8 @@ func (b *bench) replayFile(ctx context.Context, work, file string) (err error) {
 	if err != nil {
 		return err
 	}
-	// An LRU that is asked one thing after the other never has two gets wait for
-	// one load. So a hit is a get that made no load, here as there.
+	// An LRU that gets one request after the other never has two gets that wait
+	// for one load. So here a hit is a get that made no load.
 	hitRatio := 1 - float64(l.OriginLoads)/float64(max(l.Gets, 1))
 	b.say("%s: %d requests, %d verified, %d loads: hit ratio %.4f, without those that waited for another's load %.4f; an LRU of %d entries: %.4f; %d evictions",
 		work, l.Requests, l.Verified, l.OriginLoads, hitRatio, l.UnwaitedRatio, entries, lruRatio, evictions)
@@ -164,8 +165,8 @@ func (b *bench) launchForTrace(ctx context.Context, s *stage) (origin string, t 
 	return origin, t, nil
 }
 
-// load runs `kring load` over a trace. That something was wrong it says in its
-// answer, too.
+// load runs `kring load` over a trace. An exit code of 1 is no error here: the
+// result says what was wrong.
 func (b *bench) load(ctx context.Context, t *team, file, origin string) (*loaded, error) {
 	ctx, cancel := context.WithTimeout(ctx, replayTime)
 	defer cancel()
@@ -188,7 +189,7 @@ func (b *bench) load(ctx context.Context, t *team, file, origin string) (*loaded
 	return l, nil
 }
 
-// stored is how many entries all nodes have, and how many they have evicted.
+// stored is how many entries all nodes hold and have evicted.
 func stored(ctx context.Context, t *team) (entries int, evictions int64, err error) {
 	for _, addr := range t.addrs {
 		a, err := fetch(ctx, http.MethodGet, "http://"+addr+"/v1/stats", "", nil)

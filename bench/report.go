@@ -12,18 +12,18 @@ import (
 	"text/tabwriter"
 )
 
-// oneCore is the end of a work's name when servers and loader shared one core.
-// CPU figures are steady there, and so are their ratios.
+// oneCore is the suffix of a work in which servers and loader share one core.
+// CPU figures, and so their ratios, are steady there.
 const oneCore = ", one core"
 
-// Report is what the bench prints with -json.
+// Report is the report; -json writes it.
 type Report struct {
 	Results []Row  `json:"results"`
 	Goals   []Goal `json:"goals"`
 }
 
-// Row is the medians of one contestant in one work. RPS are keys a second, and
-// CPU is per key, summed over the servers; latencies are those of requests.
+// Row is the medians of one contestant in one work. RPS is keys a second, CPU
+// is per key over all servers, and latencies are those of requests.
 type Row struct {
 	Work       string  `json:"work"`
 	Contestant string  `json:"contestant"`
@@ -34,8 +34,9 @@ type Row struct {
 	Rounds     int     `json:"rounds"`
 }
 
-// Goal is what Kring must come to beside a peer: Ratio, Kring's figure divided
-// by the peer's, is at least Want for the metric rps, and at most Want otherwise.
+// Goal is a goal of Kring relative to a peer. Ratio is Kring's figure divided
+// by the peer's. It must be at least Want for the metric rps, and at most Want
+// for the others.
 type Goal struct {
 	Work   string  `json:"work"`
 	Metric string  `json:"metric"`
@@ -43,11 +44,11 @@ type Goal struct {
 	Want   float64 `json:"want"`
 	Ratio  float64 `json:"ratio"`
 	Met    bool    `json:"met"`
-	// Bound says in a sentence what limits a goal that is not met.
+	// Bound is a sentence about what limits a missed goal.
 	Bound string `json:"bound"`
 }
 
-// judge fills in Ratio and Met, and drops Bound if there is none.
+// judge sets Ratio and Met, and drops Bound if the goal is met.
 func (g *Goal) judge(kring, peer float64) {
 	g.Ratio = math.Round(kring/peer*1000) / 1000
 	if g.Metric == "rps" {
@@ -60,7 +61,7 @@ func (g *Goal) judge(kring, peer float64) {
 	}
 }
 
-// row finds a contestant's figures; nil if there are none.
+// row finds a contestant's figures, or nil.
 func (r *Report) row(work, contestant string) *Row {
 	for i := range r.Results {
 		if r.Results[i].Work == work && r.Results[i].Contestant == contestant {
@@ -70,7 +71,7 @@ func (r *Report) row(work, contestant string) *Row {
 	return nil
 }
 
-// addGoals judges the goals of what was measured.
+// addGoals judges the goals of all measured works.
 func (r *Report) addGoals() {
 	for _, g := range goals() {
 		mine, peer := r.row(g.Work, kring), r.row(g.Work, g.Peer)
@@ -94,7 +95,7 @@ func (r *Row) metric(name string) float64 {
 	return r.CPU
 }
 
-// writeJSON writes the report to a file. What there is none of is an empty list.
+// writeJSON writes the report to a file. Empty lists are written as [].
 func (r *Report) writeJSON(name string) error {
 	full := Report{Results: append([]Row{}, r.Results...), Goals: append([]Goal{}, r.Goals...)}
 	text, err := json.MarshalIndent(full, "", "  ")
@@ -104,7 +105,7 @@ func (r *Report) writeJSON(name string) error {
 	return os.WriteFile(name, append(text, '\n'), 0o644)
 }
 
-// latency is microseconds for people: what is below ten shows its nanoseconds.
+// latency writes microseconds for people, below ten with the nanoseconds.
 func latency(us float64) string {
 	if us < 10 {
 		return fmt.Sprintf("%.3f", us)

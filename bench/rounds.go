@@ -14,16 +14,16 @@ import (
 	"kring/bench/drive"
 )
 
-// warmUp is what is thrown away before each measurement.
+// warmUp is unmeasured time before each measurement.
 const warmUp = 200 * time.Millisecond
 
 // sample is one round of one lane.
 type sample struct {
-	rps, p50, p99, cpu float64 // a second, and microseconds
+	rps, p50, p99, cpu float64 // per second, and microseconds
 }
 
-// measure runs the contestants of a work, once on all cores and once, loader
-// included, on one.
+// measure measures the contestants of a work, once on all cores, and once with
+// the loader on one core.
 func (b *bench) measure(ctx context.Context, w work) error {
 	for _, pinned := range []bool{false, true} {
 		cpu, name := -1, w.name
@@ -41,7 +41,7 @@ func (b *bench) measureOn(ctx context.Context, w work, name string, cpu int) (er
 	dir := filepath.Join(b.dir, fileName(name))
 	s := newStage(dir, cpu)
 	defer func() { err = errors.Join(err, s.close()) }()
-	// The origin is not measured: it has no place on the one core.
+	// The origin is not measured, so it does not run on the one core.
 	open := newStage(dir, -1)
 	defer func() { err = errors.Join(err, open.close()) }()
 	origin, err := b.launchOrigin(ctx, open, w.valueBytes)
@@ -72,7 +72,8 @@ func (b *bench) measureOn(ctx context.Context, w work, name string, cpu int) (er
 	samples := make([][]sample, len(lanes))
 	for round := range b.rounds {
 		for i := range lanes {
-			// Another one begins each time, so that none always follows the same.
+			// Each round begins at another lane, so that no lane always follows
+			// the same one.
 			i = (i + round) % len(lanes)
 			x, err := b.round(ctx, w, lanes[i], threads, cpu, uint64(round))
 			if err != nil {
@@ -92,7 +93,7 @@ func (b *bench) measureOn(ctx context.Context, w work, name string, cpu int) (er
 	return nil
 }
 
-// round measures one lane once.
+// round measures one lane for one round.
 func (b *bench) round(ctx context.Context, w work, l lane, threads, cpu int, seed uint64) (sample, error) {
 	cfg := drive.Config{
 		Targets: l.targets, Connections: w.connections, Threads: threads, CPU: cpu, Duration: warmUp, Seed: 2 * seed,
@@ -120,7 +121,7 @@ func (b *bench) round(ctx context.Context, w work, l lane, threads, cpu int, see
 	}, nil
 }
 
-// drive is drive.Run, with every wrong answer an error.
+// drive is drive.Run, but returns an error if any answer was wrong.
 func (b *bench) drive(ctx context.Context, l lane, cfg drive.Config) (drive.Result, error) {
 	r, err := drive.Run(ctx, cfg)
 	switch {

@@ -20,21 +20,20 @@ import (
 // stampedeArea is the area in which many clients want one key at once.
 const stampedeArea = "stampede"
 
-// stampede is a row of the table.
+// stampede is one row of the table.
 type stampede struct {
-	name    string // in the origin's paths
+	name    string // also in the origin's paths
 	title   string
 	clients int
 	latency time.Duration // of the origin
 	status  int           // of the origin
 	rounds  int
-	// control is the Cache-Control of the n-th answer for a key.
+	// control is the Cache-Control of the n-th answer of a key.
 	control func(n int) string
-	// expire says that the key is fetched once, and has expired, before the
-	// clients come.
+	// expire fetches the key once and lets it expire before the clients ask.
 	expire bool
-	// most is how many fetches Kring may make, and faster says that its slowest
-	// client but one in a hundred must be served sooner than Varnish's median.
+	// most is how many fetches Kring may make. faster says that Kring's
+	// percentile 99 must be below Varnish's median.
 	most   int
 	faster bool
 }
@@ -68,12 +67,12 @@ func stampedeRow(name string) *stampede {
 	return nil
 }
 
-// outcome is what came of a row at one contestant, round by round.
+// outcome is a contestant's results in one row, round by round.
 type outcome struct {
 	fetches  []int
 	p50, p99 []float64 // milliseconds
 	statuses map[int]int
-	late     int // answers that were waited for, where that can be told
+	late     int // answers that waited for a load, where an answer says so
 }
 
 func (o *outcome) most() (n int) {
@@ -83,10 +82,10 @@ func (o *outcome) most() (n int) {
 	return n
 }
 
-// table is all outcomes, by row and contestant.
+// table is all outcomes by row and contestant.
 type table map[string]map[string]*outcome
 
-// stampede plays all rows against all contestants, in turn.
+// stampede runs all rows against all contestants in turn.
 func (b *bench) stampede(ctx context.Context) (err error) {
 	s := newStage(filepath.Join(b.dir, stampedeArea), -1)
 	defer func() { err = errors.Join(err, s.close()) }()
@@ -120,7 +119,7 @@ func (b *bench) stampede(ctx context.Context) (err error) {
 	return results.write(os.Stdout, contestants)
 }
 
-// stampedeOnce plays a row once.
+// stampedeOnce runs a row once.
 func (b *bench) stampedeOnce(ctx context.Context, row stampede, t *team, origin *stampedeOrigin, round int, into map[string]*outcome) error {
 	key := fmt.Sprintf("%s-%d", fileName(t.name), round)
 	path := rival.Prefix + row.name + "/" + key
@@ -129,7 +128,7 @@ func (b *bench) stampedeOnce(ctx context.Context, row stampede, t *team, origin 
 		if _, err := askAtOnce(ctx, t.addrs[0], path, 1); err != nil {
 			return err
 		}
-		// Some count lifetimes in whole seconds.
+		// Some contestants count lifetimes in whole seconds.
 		select {
 		case <-time.After(2300 * time.Millisecond):
 		case <-ctx.Done():
@@ -141,7 +140,7 @@ func (b *bench) stampedeOnce(ctx context.Context, row stampede, t *team, origin 
 	if err != nil {
 		return err
 	}
-	// A refresh that nobody waited for may only be on its way.
+	// A background refresh may still be on its way.
 	fetches := 0
 	for deadline := time.Now().Add(5 * time.Second); fetches == 0 && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		fetches = origin.of(row.name, key) - before
@@ -161,7 +160,7 @@ func (b *bench) stampedeOnce(ctx context.Context, row stampede, t *team, origin 
 	return nil
 }
 
-// judgeStampede compares Kring's outcome with what must hold.
+// judgeStampede compares Kring's outcome with the goals.
 func (b *bench) judgeStampede(row stampede, outcomes map[string]*outcome) {
 	work := "stampede: " + row.title
 	mine := outcomes[kring]
@@ -172,7 +171,7 @@ func (b *bench) judgeStampede(row stampede, outcomes map[string]*outcome) {
 	fetches.judge(float64(mine.most()), float64(row.most))
 	b.report.Goals = append(b.report.Goals, fetches)
 	if row.expire {
-		waited := Goal{Work: work, Metric: "clients who waited", Peer: "none", Bound: "Some of them came when nothing was there to serve."}
+		waited := Goal{Work: work, Metric: "clients that waited", Peer: "none", Bound: "Some of them arrived when there was nothing to serve."}
 		waited.judge(float64(mine.late), 1)
 		b.report.Goals = append(b.report.Goals, waited)
 	}
@@ -202,7 +201,8 @@ func (b *bench) launchForStampede(ctx context.Context, s *stage, name, origin st
 	return t, p.waitFor(ctx, "http://"+addrs[0]+rival.Prefix+"cold/first")
 }
 
-// write prints the table: a row for each stampede, a column for each contestant.
+// write prints the table: a row for each stampede, a column for each
+// contestant.
 func (t table) write(out io.Writer, contestants []string) error {
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintf(w, "\nStampede\t%s\t\n", strings.Join(contestants, "\t"))

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// All clients ask, once each, and what they are answered is told apart.
+// All clients ask once each, and their answers are counted by kind.
 func TestAskAtOnce(t *testing.T) {
 	var asked atomic.Int64
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// stampedeOrigin is the origin of the stampedes. It answers /…/ROW/KEY as the
-// row says, and counts.
+// stampedeOrigin is the origin of the stampedes. It answers /…/ROW/KEY by the
+// settings of the row, and counts the fetches.
 type stampedeOrigin struct {
 	server *http.Server
 	addr   string
@@ -51,7 +51,7 @@ func (o *stampedeOrigin) of(row, key string) int {
 func (o *stampedeOrigin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	segments := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	if len(segments) < 2 {
-		return // is it there?
+		return // a readiness check
 	}
 	name, key := segments[len(segments)-2], segments[len(segments)-1]
 	o.mu.Lock()
@@ -74,5 +74,5 @@ func (o *stampedeOrigin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.WriteHeader(row.status)
-	_, _ = w.Write([]byte("value of " + key)) // who is gone is gone
+	_, _ = w.Write([]byte("value of " + key)) // the client may have left
 }

@@ -20,19 +20,19 @@ import (
 	"kring/consistenthash"
 )
 
-// keyCount is how many keys a work asks for, all of them in memory.
+// keyCount is how many keys a work uses. All are in memory.
 const keyCount = 9000
 
-// lane is one row of a work: requests to a team that runs.
+// lane is one row of a work: requests to a running team.
 type lane struct {
 	name    string
 	team    *team
 	targets []drive.Target
-	// keys is how many keys one request asks for.
+	// keys is how many keys are in one request.
 	keys int
 }
 
-// work is what is measured: contestants do the same side by side.
+// work is one measurement in which contestants do the same side by side.
 type work struct {
 	area, name  string
 	valueBytes  int
@@ -43,7 +43,7 @@ type work struct {
 	lanes func(ctx context.Context, w *work, t *team) ([]lane, error)
 }
 
-// The works' names.
+// The names of the works.
 const (
 	workHit   = "hit at the owner"
 	workPeer  = "entry node to owner"
@@ -78,7 +78,7 @@ func (w *work) get(addr, key string) drive.Request {
 	return drive.Get(addr, rival.Prefix+key, rival.ValueSize(key, w.valueBytes))
 }
 
-// gets are the requests for all keys that are wanted at a node.
+// gets are the requests to one node for all keys that want accepts.
 func (w *work) gets(addr string, want func(key string) bool) []drive.Request {
 	var requests []drive.Request
 	for i := range keyCount {
@@ -95,7 +95,7 @@ func hitLanes(_ context.Context, w *work, t *team) ([]lane, error) {
 	return []lane{{name: t.name, team: t, keys: 1, targets: []drive.Target{{Addr: t.addrs[0], Requests: w.gets(t.addrs[0], all)}}}}, nil
 }
 
-// peerLanes ask each node for the keys of the others.
+// peerLanes ask each node for the other nodes' keys.
 func peerLanes(ctx context.Context, w *work, t *team) ([]lane, error) {
 	owner := ownership(t)
 	l := lane{name: t.name, team: t, keys: 1}
@@ -109,8 +109,8 @@ func peerLanes(ctx context.Context, w *work, t *team) ([]lane, error) {
 	return []lane{l}, nil
 }
 
-// ownership says which of a team's nodes has a key; -1 where that is not known
-// or does not matter.
+// ownership returns the node that owns a key, or -1 where that is unknown or
+// does not matter.
 func ownership(t *team) func(key string) int {
 	switch t.name {
 	case kring, http1Peers:
@@ -128,12 +128,12 @@ func ownership(t *team) func(key string) int {
 		}
 		return func(key string) int { return slices.Index(t.addrs, strings.TrimPrefix(ring.Get(key), "http://")) }
 	}
-	// An nginx as the entry node asks itself, too, over a connection.
+	// As the entry node, nginx calls even itself over a connection.
 	return func(string) int { return -1 }
 }
 
-// checkOwners asks for a few keys and sees that they come from another node,
-// where the answers say so.
+// checkOwners gets a few keys and checks that another node answers, where the
+// answers say so.
 func checkOwners(ctx context.Context, t *team, entry int, requests []drive.Request) error {
 	for _, r := range requests {
 		path := strings.Fields(string(r.Bytes))[1]
@@ -150,8 +150,8 @@ func checkOwners(ctx context.Context, t *team, entry int, requests []drive.Reque
 	return nil
 }
 
-// missLanes ask for keys that nobody has asked for before. What the origin uses
-// is nobody's.
+// missLanes get keys that were never requested before. The CPU time of the
+// origin does not count.
 func missLanes(_ context.Context, w *work, t *team) ([]lane, error) {
 	var asked atomic.Int64
 	next := func() *drive.Request {
@@ -161,7 +161,7 @@ func missLanes(_ context.Context, w *work, t *team) ([]lane, error) {
 	return []lane{{name: t.name, team: t, keys: 1, targets: []drive.Target{{Addr: t.addrs[0], Next: next}}}}, nil
 }
 
-// warm asks for every key at every node, so that all is in memory.
+// warm gets every key at every node, so that all are in memory.
 func (w *work) warm(ctx context.Context, l lane, threads, cpu int) error {
 	for _, t := range l.targets {
 		if t.Next != nil {
@@ -184,13 +184,13 @@ func (w *work) warm(ctx context.Context, l lane, threads, cpu int) error {
 	return nil
 }
 
-// answer is what a server said, read whole.
+// answer is a whole answer of a server.
 type answer struct {
 	header http.Header
 	body   []byte
 }
 
-// fetch is for what is not measured. Only 200 is no error.
+// fetch is for unmeasured requests. Any status other than 200 is an error.
 func fetch(ctx context.Context, method, url, mediaType string, body []byte) (answer, error) {
 	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {

@@ -1,7 +1,7 @@
 package cache
 
 import (
-	"errors"
+	"log/slog"
 	"sync"
 	"time"
 )
@@ -18,27 +18,23 @@ type backgroundFailures struct {
 	last    time.Time // the newest failure
 }
 
-// tellBackground takes the end of a load. Told says that a request got its error.
-func (c *Cache) tellBackground(g *group, err error, told bool) {
-	if err != nil && (told || c.ctx.Err() != nil || errors.Is(err, ErrOverloaded)) {
-		return // overloaded is this node's own limit: the next get tries again
-	}
+// landed takes the end of a load whose error no request got; nil: it worked.
+func (b *backgroundFailures) landed(log *slog.Logger, group string, err error) {
 	now := time.Now()
-	u := &g.failing
-	u.mu.Lock()
-	was := u.failing
+	b.mu.Lock()
+	was := b.failing
 	switch {
 	case err != nil:
-		u.failing, u.last = true, now
-	case was && now.Sub(u.last) >= calm:
-		u.failing = false
+		b.failing, b.last = true, now
+	case was && now.Sub(b.last) >= calm:
+		b.failing = false
 	}
-	is := u.failing
-	u.mu.Unlock()
+	is := b.failing
+	b.mu.Unlock()
 	switch {
 	case is && !was:
-		c.log.Warn("background loads fail, stale values are served while they may be", "group", g.Name, "error", err)
+		log.Warn("background loads fail, stale values are served while they may be", "group", group, "error", err)
 	case was && !is:
-		c.log.Info("background loads work again", "group", g.Name)
+		log.Info("background loads work again", "group", group)
 	}
 }

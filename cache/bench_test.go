@@ -21,7 +21,7 @@ func benchCache(b *testing.B) (*cache.Cache, []cache.Key) {
 	keys := make([]cache.Key, 1<<14)
 	for i := range keys {
 		keys[i] = cache.Key{Group: "kv", Key: fmt.Sprintf("user:%d", i)}
-		if _, err := c.Put(b.Context(), &cache.Request{Key: keys[i], Value: make([]byte, 256)}); err != nil {
+		if _, err := write(b.Context(), c, cache.OwnerTerm, cache.Request{Op: cache.OpPut, Key: keys[i], Value: make([]byte, 256)}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -34,7 +34,7 @@ func BenchmarkHit(b *testing.B) {
 		b.ReportAllocs()
 		i := 0
 		for b.Loop() {
-			if a, err := c.Get(context.Background(), keys[i&(len(keys)-1)], false); err != nil || a.Kind != cache.KindHit {
+			if a, err := get(context.Background(), c, cache.OwnerTerm, keys[i&(len(keys)-1)], false); err != nil || a.Kind != cache.KindHit {
 				b.Fatal(a, err)
 			}
 			i++
@@ -44,7 +44,7 @@ func BenchmarkHit(b *testing.B) {
 		b.ReportAllocs()
 		b.RunParallel(func(pb *testing.PB) {
 			for i := 0; pb.Next(); i++ {
-				if a, err := c.Get(context.Background(), keys[i*7&(len(keys)-1)], false); err != nil || a.Kind != cache.KindHit {
+				if a, err := get(context.Background(), c, cache.OwnerTerm, keys[i*7&(len(keys)-1)], false); err != nil || a.Kind != cache.KindHit {
 					b.Fatal(a, err)
 				}
 			}
@@ -54,7 +54,7 @@ func BenchmarkHit(b *testing.B) {
 		b.ReportAllocs()
 		b.RunParallel(func(pb *testing.PB) {
 			for pb.Next() {
-				if a, err := c.Get(context.Background(), keys[0], false); err != nil || a.Kind != cache.KindHit {
+				if a, err := get(context.Background(), c, cache.OwnerTerm, keys[0], false); err != nil || a.Kind != cache.KindHit {
 					b.Fatal(a, err)
 				}
 			}
@@ -62,16 +62,15 @@ func BenchmarkHit(b *testing.B) {
 	})
 }
 
-func BenchmarkGetMany(b *testing.B) {
+func BenchmarkPut(b *testing.B) {
 	c, keys := benchCache(b)
-	batch := make([]string, 100)
-	for i := range batch {
-		batch[i] = keys[i*31].Key
-	}
+	value := make([]byte, 256)
 	b.ReportAllocs()
+	i := 0
 	for b.Loop() {
-		if r := c.GetMany(context.Background(), "kv", batch, nil); r[0].Kind != cache.KindHit {
-			b.Fatal(r[0])
+		if _, err := write(context.Background(), c, cache.OwnerTerm, cache.Request{Op: cache.OpPut, Key: keys[i&(len(keys)-1)], Value: value}); err != nil {
+			b.Fatal(err)
 		}
+		i++
 	}
 }

@@ -110,9 +110,50 @@ func (c *Cache) Close() error {
 // Draining reports whether Close was called.
 func (c *Cache) Draining() bool { return c.ctx.Err() != nil }
 
+// flights is the state of the key with that hash, among others.
+func (c *Cache) flights(h uint64) *flights { return &c.stripes[h%lockStripes] }
+
 // version makes the next version.
 func (c *Cache) version() Version {
 	return Version{View: 1, ViewID: c.viewID, Counter: c.counter.Add(1)}
+}
+
+// Delivered counts a get that Serve answered, once its answer was written to the
+// link, or could not be. In the latter case the node that asked counts the get as
+// abandoned, and a load made for it was a refresh. KindNone counts nothing.
+func (c *Cache) Delivered(kind Kind, delivered bool) {
+	switch {
+	case kind == KindNone || kind > KindRefused:
+	case delivered:
+		c.served.kinds[kind].Add(1)
+	case kind == KindLoad:
+		c.served.refreshes.Add(1)
+	}
+}
+
+// Stats returns the books and what the store holds.
+func (c *Cache) Stats() Stats {
+	s := Stats{Node: c.node, MaxBytes: c.config.MaxBytes}
+	used := make(map[string]usage)
+	total := c.store.usage(used)
+	s.Bytes, s.Entries, s.Evictions = total.bytes, total.entries, total.evictions
+	s.NegativeBytes, s.NegativeMaxBytes = c.store.absent.usage().bytes, c.store.absent.budget
+	s.Groups = make([]GroupStats, 0, len(c.order))
+	for _, g := range c.order {
+		r, standIn := g.counters.reads()
+		s.Reads.add(r)
+		s.StandIn += standIn
+		s.Groups = append(s.Groups, GroupStats{Name: g.Name, Reads: r, Bytes: used[g.Name].bytes, Entries: used[g.Name].entries})
+	}
+	k := &c.served.kinds
+	s.ServedHits = k[KindHit].Load()
+	s.ServedStale = k[KindStale].Load()
+	s.ServedJoined = k[KindJoined].Load()
+	s.ServedLoads = k[KindLoad].Load()
+	s.ServedRefused = k[KindRefused].Load()
+	s.Served = s.ServedHits + s.ServedStale + s.ServedJoined + s.ServedLoads + s.ServedRefused
+	s.Refreshes += c.served.refreshes.Load()
+	return s
 }
 
 // CheckKey says why a key cannot be asked for: ErrUnknownGroup, ErrBadKey,

@@ -7,14 +7,13 @@ import (
 	"kring/cache"
 )
 
-// A jump of the wall clock makes nothing expire early or late, and nothing
-// live longer: what ages are counted from has a monotonic reading, which
-// time.Time.Sub prefers and a change of the clock does not touch. An origin's
-// Date or Last-Modified is never subtracted from it.
+// A jump of the wall clock makes no entry expire early or late. The times of an entry
+// have a monotonic reading. Package time prefers it when it compares two times, and a
+// change of the clock does not touch it. Nothing subtracts an origin's Date or
+// Last-Modified from it.
 func TestAgesAreOnTheMonotonicClock(t *testing.T) {
 	f := setup(t)
-	aged := cache.Unsaid
-	aged.Age = 7 * second
+	aged := cache.Freshness{TTL: 20 * second, Age: 7 * second}
 	f.origin.set(0, saying(aged))
 	born := map[string]*cache.Entry{
 		"a load":        f.get(doc("loaded")).Entry,
@@ -28,6 +27,9 @@ func TestAgesAreOnTheMonotonicClock(t *testing.T) {
 	for what, e := range born {
 		if !strings.Contains(e.Born.String(), " m=") {
 			t.Errorf("%s was born at %v, which moves with the wall clock", what, e.Born)
+		}
+		if !e.Forever() && !strings.Contains(e.Expires.String(), " m=") {
+			t.Errorf("%s expires at %v, which moves with the wall clock", what, e.Expires)
 		}
 	}
 }

@@ -60,13 +60,20 @@ type Kind uint8
 const (
 	KindNone    Kind = iota
 	KindHit          // from a fresh entry here, negative ones and "nothing was PUT" included
-	KindHotHit       // from a hot copy
+	_                // for hot copies, which do not exist yet: kinds cross the link as numbers
 	KindStale        // from an entry past its TTL
 	KindJoined       // waited for a load that somebody else started
 	KindLoad         // by the load that it started
 	KindPeer         // by another node
 	KindRefused      // without a value and without a load
 )
+
+var kindNames = [...]string{
+	KindNone: "none", KindHit: "hit", KindStale: "stale",
+	KindJoined: "joined", KindLoad: "load", KindPeer: "peer", KindRefused: "refused",
+}
+
+func (k Kind) String() string { return kindNames[k] }
 
 // Answer is the outcome of a request.
 type Answer struct {

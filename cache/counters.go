@@ -36,7 +36,6 @@ func (c *counters) reads() (r Reads, standIn uint64) {
 		p := &c[i]
 		r.Gets += p.gets.Load()
 		r.Hits += p.kinds[KindHit].Load()
-		r.HotHits += p.kinds[KindHotHit].Load()
 		r.Stale += p.kinds[KindStale].Load()
 		r.Joined += p.kinds[KindJoined].Load()
 		r.Peer += p.kinds[KindPeer].Load()
@@ -53,7 +52,6 @@ func (c *counters) reads() (r Reads, standIn uint64) {
 func (r *Reads) add(o Reads) {
 	r.Gets += o.Gets
 	r.Hits += o.Hits
-	r.HotHits += o.HotHits
 	r.Stale += o.Stale
 	r.Joined += o.Joined
 	r.Peer += o.Peer
@@ -68,42 +66,4 @@ func (r *Reads) add(o Reads) {
 type servedCounts struct {
 	kinds     [KindRefused + 1]atomic.Uint64
 	refreshes atomic.Uint64 // loads whose answers did not reach the node that asked
-}
-
-// Delivered counts a get that Serve answered, once its answer was written to the
-// link, or could not be. In the latter case the node that asked counts the get as
-// abandoned, and a load made for it was a refresh. KindNone counts nothing.
-func (c *Cache) Delivered(kind Kind, delivered bool) {
-	switch {
-	case kind == KindNone || kind > KindRefused:
-	case delivered:
-		c.served.kinds[kind].Add(1)
-	case kind == KindLoad:
-		c.served.refreshes.Add(1)
-	}
-}
-
-// Stats returns the books and what the store holds.
-func (c *Cache) Stats() Stats {
-	s := Stats{Node: c.node, MaxBytes: c.config.MaxBytes}
-	used := make(map[string]usage)
-	total := c.store.usage(used)
-	s.Bytes, s.Entries, s.Evictions = total.bytes, total.entries, total.evictions
-	s.NegativeBytes, s.NegativeMaxBytes = c.store.absent.usage().bytes, c.store.absent.budget
-	s.Groups = make([]GroupStats, 0, len(c.order))
-	for _, g := range c.order {
-		r, standIn := g.counters.reads()
-		s.Reads.add(r)
-		s.StandIn += standIn
-		s.Groups = append(s.Groups, GroupStats{Name: g.Name, Reads: r, Bytes: used[g.Name].bytes, Entries: used[g.Name].entries})
-	}
-	k := &c.served.kinds
-	s.ServedHits = k[KindHit].Load() + k[KindHotHit].Load()
-	s.ServedStale = k[KindStale].Load()
-	s.ServedJoined = k[KindJoined].Load()
-	s.ServedLoads = k[KindLoad].Load()
-	s.ServedRefused = k[KindRefused].Load()
-	s.Served = s.ServedHits + s.ServedStale + s.ServedJoined + s.ServedLoads + s.ServedRefused
-	s.Refreshes += c.served.refreshes.Load()
-	return s
 }

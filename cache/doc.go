@@ -6,7 +6,7 @@
 //
 // A get is a Read. The store answers it, if the entry is fresh, or if it is stale
 // and a refresh runs in the background (freshness.go). Otherwise the get joins the
-// load that runs for the key, or starts it (read.go, flights.go, flight.go). A write
+// load that runs for the key, or starts it (read.go, flights.go, load.go). A write
 // is a Write: it marks the load that runs, whose result is not stored then, and
 // stores its value (write.go). Counters say how each get was answered (counters.go).
 // They hold exactly: against the gets' arrivals, and against the requests that

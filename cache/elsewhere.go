@@ -2,11 +2,6 @@ package cache
 
 import "sync/atomic"
 
-var (
-	errManyWaiters    = ErrOverloaded.With("too many requests wait for loads")
-	errManyKeyWaiters = ErrOverloaded.With("too many requests wait for this key")
-)
-
 // Elsewhere is a client's get that another node answers. The get counts among this
 // node's waiters from when the other node has said that it waits for a load: a get
 // that is answered from the other's store takes nobody's place. It is the get's

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"context"
 	"errors"
 	"time"
 )
@@ -117,3 +118,25 @@ var (
 	ErrWriteUnconfirmed   = newError("write-unconfirmed")
 	ErrInternal           = newError("internal")
 )
+
+// ctxError is the error of a request whose own context has ended.
+func ctxError(ctx context.Context) error {
+	if ctx.Err() == context.DeadlineExceeded {
+		return ErrOriginTimeout.Because(ctx.Err())
+	}
+	return ctx.Err()
+}
+
+// isCancelled reports whether an error is ctxError's for a cancelled request. The
+// error of a load may wrap a cancelled context too, and is another thing.
+func isCancelled(err error) bool { return err == context.Canceled }
+
+// WriteCtxError is the error of a write whose time is up, or whose caller has
+// cancelled it.
+func WriteCtxError(ctx context.Context) error {
+	err := ctx.Err()
+	if errors.Is(err, context.DeadlineExceeded) {
+		return ErrWriteUnconfirmed.Because(err)
+	}
+	return err
+}

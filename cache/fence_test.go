@@ -21,7 +21,7 @@ func TestWriteDuringALoad(t *testing.T) {
 		{"put", func(f *fixture) { f.put(doc("k"), "new") }, "new", cache.KindHit},
 		{"delete", func(f *fixture) { f.remove(doc("k")) }, "k#2", cache.KindLoad},
 		{"drop of the group", func(f *fixture) { f.DropGroup("docs") }, "k#2", cache.KindLoad},
-		{"purge", func(f *fixture) { f.Purge(context.Background(), "docs") }, "k#2", cache.KindLoad},
+		{"drop by tag", func(f *fixture) { f.DropTags("docs", []string{"a"}) }, "k#2", cache.KindLoad},
 		{"delete, then put", func(f *fixture) { f.remove(doc("k")); f.put(doc("k"), "new") }, "new", cache.KindHit},
 	}
 	for _, w := range writes {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,7 +15,7 @@ import (
 
 const second = time.Second
 
-// origin is a Loader that counts what it is asked.
+// origin is a Loader that counts its requests.
 type origin struct {
 	mu      sync.Mutex
 	sent    int            // requests
@@ -22,9 +23,9 @@ type origin struct {
 	running map[cache.Key]int
 	overlap int // loads of a key that began while another of it ran
 
-	refuse  error // of loads that reach no origin
+	refuse  error // the error of loads that reach no origin
 	latency time.Duration
-	// answer is asked once the latency is over; n is 1 for a key's first request.
+	// answer makes the answer once the latency is over; n is 1 for a key's first request.
 	answer func(n int, l *cache.Load) (cache.Loaded, error)
 }
 
@@ -89,7 +90,7 @@ func value(v string) cache.Loaded {
 	return cache.Loaded{Entry: &cache.Entry{Value: []byte(v), ContentType: "text/plain"}, Status: 200, Endpoint: "a", Freshness: cache.Unsaid}
 }
 
-// counting answers key#n, n counting the requests for the key.
+// counting answers key#n: n is how many requests for the key there were.
 func counting(n int, l *cache.Load) (cache.Loaded, error) {
 	return value(fmt.Sprintf("%s#%d", l.Key.Key, n)), nil
 }
@@ -111,11 +112,13 @@ func saying(f cache.Freshness) func(int, *cache.Load) (cache.Loaded, error) {
 }
 
 // fixture is one node's cache with its origin: the group docs is loaded, kv is
-// plain. When the test is over it is closed and its books must balance.
+// plain. It acts for every key, in one term. When the test is over the cache is
+// closed, and its books must balance.
 type fixture struct {
 	*cache.Cache
 	t      *testing.T
 	origin *origin
+	term   atomic.Uint64 // in which the next steps act
 }
 
 func setup(t *testing.T, change ...func(o *cache.Options)) *fixture {
@@ -155,7 +158,7 @@ func (f *fixture) finish() {
 	}
 }
 
-// checkBooks holds the books against each other and against what the origin
+// checkBooks compares the books with each other and with the requests that the origin
 // saw. Nothing may be in flight.
 func (f *fixture) checkBooks() {
 	f.t.Helper()
@@ -182,7 +185,7 @@ func (f *fixture) checkBooks() {
 	}
 }
 
-// pass lets the bubble's time go on, and what is due then end.
+// pass moves the bubble's time on, and waits until all that is due then has happened.
 func pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
@@ -192,20 +195,105 @@ func doc(key string) cache.Key { return cache.Key{Group: "docs", Key: key} }
 
 func kv(key string) cache.Key { return cache.Key{Group: "kv", Key: key} }
 
-// got is a get's answer.
+// got is the outcome of a get or a write.
 type got struct {
 	cache.Answer
 	err error
 }
 
+// get takes a client's get through the steps of a node that acts for the key.
+func get(ctx context.Context, c *cache.Cache, term cache.Term, key cache.Key, onlyIfCached bool) (cache.Answer, error) {
+	g, err := c.Group(key.Group)
+	if err != nil {
+		return cache.Answer{}, err
+	}
+	r := g.Read(key.Key, onlyIfCached)
+	if a, ok := r.Hit(term); ok {
+		return a, nil
+	}
+	if err := r.Check(); err != nil {
+		return cache.Answer{}, err
+	}
+	r.Arrived()
+	a := r.Nothing()
+	if r.Matches() {
+		a, err = r.Answer(ctx, term)
+	}
+	r.Answered(a)
+	return a, err
+}
+
+// serve takes another node's get through them.
+func serve(ctx context.Context, c *cache.Cache, term cache.Term, req cache.Request) (cache.Answer, error) {
+	g, err := c.Group(req.Key.Group)
+	if err != nil {
+		return cache.Answer{}, err
+	}
+	r := g.Read(req.Key.Key, req.OnlyIfCached)
+	if err := r.Check(); err != nil {
+		return cache.Answer{}, err
+	}
+	if !r.Matches() {
+		return r.Nothing(), nil
+	}
+	return r.Serve(ctx, term, req.Waiting)
+}
+
+// write takes a write, of a client or another node, through them.
+func write(ctx context.Context, c *cache.Cache, term cache.Term, req cache.Request) (cache.Answer, error) {
+	if err := c.CheckWrite(&req); err != nil {
+		return cache.Answer{}, err
+	}
+	w, err := c.BeginWrite(ctx, &req, term)
+	if err != nil {
+		return cache.Answer{}, err
+	}
+	return w.Commit(ctx)
+}
+
+// actIn says in which term the next steps act.
+func (f *fixture) actIn(term cache.Term) { f.term.Store(uint64(term)) }
+
+func (f *fixture) currentTerm() cache.Term { return cache.Term(f.term.Load()) }
+
 func (f *fixture) get(key cache.Key) got { return f.getCtx(context.Background(), key) }
 
 func (f *fixture) getCtx(ctx context.Context, key cache.Key) got {
-	a, err := f.Get(ctx, key, false)
+	a, err := get(ctx, f.Cache, f.currentTerm(), key, false)
 	return got{a, err}
 }
 
-// wants checks a get that is to bring a value.
+func (f *fixture) getStored(key cache.Key) got {
+	a, err := get(context.Background(), f.Cache, f.currentTerm(), key, true)
+	return got{a, err}
+}
+
+// serve answers another node's get, and delivers the answer.
+func (f *fixture) serve(w cache.Waiting, key cache.Key) got {
+	g := f.serveCtx(context.Background(), cache.Request{Key: key, Waiting: w})
+	f.Delivered(g.Kind, true)
+	return g
+}
+
+func (f *fixture) serveCtx(ctx context.Context, req cache.Request) got {
+	a, err := serve(ctx, f.Cache, f.currentTerm(), req)
+	return got{a, err}
+}
+
+// putCtx stores the value of a request.
+func (f *fixture) putCtx(ctx context.Context, req cache.Request) got {
+	req.Op = cache.OpPut
+	a, err := write(ctx, f.Cache, f.currentTerm(), req)
+	return got{a, err}
+}
+
+func (f *fixture) removeCtx(ctx context.Context, req cache.Request) error {
+	req.Op = cache.OpDelete
+	_, err := write(ctx, f.Cache, f.currentTerm(), req)
+	return err
+}
+
+// wants checks a get that should bring a value.
 func (f *fixture) wants(g got, value string, kind cache.Kind) {
 	f.t.Helper()
 	switch {
@@ -216,7 +304,7 @@ func (f *fixture) wants(g got, value string, kind cache.Kind) {
 	}
 }
 
-// wantsNothing checks a get that is to say that there is no such key.
+// wantsNothing checks a get whose answer should be that there is no such key.
 func (f *fixture) wantsNothing(g got, kind cache.Kind) {
 	f.t.Helper()
 	if g.err != nil || !g.Entry.Negative || g.Kind != kind {
@@ -224,7 +312,7 @@ func (f *fixture) wantsNothing(g got, kind cache.Kind) {
 	}
 }
 
-// wantsError checks a get that is to fail.
+// wantsError checks a get that should fail.
 func (f *fixture) wantsError(g got, err error, kind cache.Kind) {
 	f.t.Helper()
 	if !errors.Is(g.err, err) || g.Kind != kind {
@@ -234,21 +322,22 @@ func (f *fixture) wantsError(g got, err error, kind cache.Kind) {
 
 func (f *fixture) put(key cache.Key, value string) got {
 	f.t.Helper()
-	a, err := f.Put(context.Background(), &cache.Request{Key: key, Value: []byte(value)})
-	if err != nil {
-		f.t.Errorf("put %q: %v", value, err)
+	g := f.putCtx(context.Background(), cache.Request{Key: key, Value: []byte(value)})
+	if g.err != nil {
+		f.t.Errorf("put %q: %v", value, g.err)
 	}
-	return got{a, err}
+	return g
 }
 
 func (f *fixture) remove(key cache.Key) {
 	f.t.Helper()
-	if err := f.Delete(context.Background(), key); err != nil {
+	if err := f.removeCtx(context.Background(), cache.Request{Key: key}); err != nil {
 		f.t.Errorf("delete: %v", err)
 	}
 }
 
-// crowd starts n gets of a key at once; the answers come as they are.
+// crowd starts n gets of a key at once. The function that it returns waits for the
+// answers.
 func (f *fixture) crowd(n int, key cache.Key) func() map[cache.Kind][]got {
 	answers := make(chan got, n)
 	for range n {

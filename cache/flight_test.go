@@ -27,8 +27,8 @@ func TestManyGetsOfAColdKeyAreOneLoad(t *testing.T) {
 	})
 }
 
-// groupcache: the first caller's context is the load's, and its cancel is
-// everybody's error.
+// In groupcache the first caller's context is the load's, and its cancel is an error for
+// all.
 func TestFirstOfFiftyWaitersLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := setup(t)
@@ -82,7 +82,7 @@ func TestLoadEndsAtTheGroupsDeadline(t *testing.T) {
 	})
 }
 
-// groupcache: after a recovered panic the key hangs for ever; x/sync DoChan:
+// In groupcache the key hangs for ever after a recovered panic. With DoChan of x/sync
 // the process dies.
 func TestPanicInALoadIsAnErrorForAllAndTheKeyWorksAtOnce(t *testing.T) {
 	ends := map[string]func(){
@@ -152,7 +152,7 @@ func TestMemoryOfErrorsIsBounded(t *testing.T) {
 	})
 }
 
-// Errors that say nothing of the origin are not held against it.
+// Errors that say nothing of the origin are not remembered.
 func TestErrorsThatAreNotRemembered(t *testing.T) {
 	for _, err := range []error{cache.ErrOverloaded, cache.ErrNoEligibleEndpoint, cache.ErrInternal, cache.ErrBadKey} {
 		t.Run(err.Error(), func(t *testing.T) {
@@ -197,7 +197,7 @@ func TestWaitersAreCapped(t *testing.T) {
 		for _, g := range by[cache.KindRefused] {
 			f.wantsError(g, cache.ErrOverloaded, cache.KindRefused)
 		}
-		f.wants(f.get(doc("other")), "other#1", cache.KindLoad) // all have been let go
+		f.wants(f.get(doc("other")), "other#1", cache.KindLoad) // no place is taken any more
 	})
 }
 
@@ -243,16 +243,13 @@ func TestCloseCancelsLoadsAndWaitsForThem(t *testing.T) {
 			}
 		}
 		f.wantsError(f.get(doc("k")), cache.ErrDraining, cache.KindRefused)
-		if err := f.Delete(t.Context(), doc("k")); !errors.Is(err, cache.ErrDraining) {
+		if err := f.removeCtx(t.Context(), cache.Request{Key: doc("k")}); !errors.Is(err, cache.ErrDraining) || !f.Draining() {
 			t.Errorf("delete: %v", err)
-		}
-		if err := f.Purge(t.Context(), "docs"); !errors.Is(err, cache.ErrDraining) {
-			t.Errorf("purge: %v", err)
 		}
 	})
 }
 
-func TestGetWithAContextThatIsOverStartsNothing(t *testing.T) {
+func TestAGetWhoseContextHasEndedStartsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := setup(t)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -264,7 +261,7 @@ func TestGetWithAContextThatIsOverStartsNothing(t *testing.T) {
 	})
 }
 
-// Second tries and loads whose starter has left are refreshes.
+// Second tries, and loads whose starter has left, count as refreshes.
 func TestBooksOfSecondTriesAndOrphans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := setup(t, func(o *cache.Options) {

@@ -8,6 +8,11 @@ import (
 
 const lockStripes = 64
 
+var (
+	errManyWaiters    = ErrOverloaded.With("too many requests wait for loads")
+	errManyKeyWaiters = ErrOverloaded.With("too many requests wait for this key")
+)
+
 // flights is the state of the keys of one hash range: which loads run, which gets
 // join them, which writes are under way. All that changes what is stored of a key
 // happens under its lock, which is taken before a shard's, and never held across a
@@ -33,11 +38,62 @@ type flights struct {
 type keyState struct {
 	running   *flight
 	next      *flight
-	writing   *Write
+	writing   *turn
 	elsewhere int // gets that wait for a load at another node: see Elsewhere
 }
 
-func (c *Cache) flights(h uint64) *flights { return &c.stripes[h%lockStripes] }
+// flight is one load of one key, under way or about to be. It belongs to no
+// caller: its context ends at its own deadline, and waiters come and go.
+type flight struct {
+	id    uint64 // see Waiting
+	key   Key
+	h     uint64
+	group *group
+
+	// Guarded by the mutex of its flights.
+	load    Load
+	term    Term
+	marked  bool // a write has begun since it began: the result is not stored, and no get joins
+	landed  bool // out is final
+	starter bool // the get that started it still waits: the load goes on that get's account
+	waiters int
+
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	done chan struct{} // closed once landed
+	out  outcome       // written before done is closed, then read by all
+}
+
+// outcome is how a flight ended.
+type outcome struct {
+	entry  *Entry
+	err    error
+	status int
+	stored bool
+	found  bool // the store had it by the time that the load was to begin
+	paid   bool // the starter is counted as the load; else refreshes were
+}
+
+// answer is a waiter's part of the outcome.
+func (o *outcome) answer(starter bool) Answer {
+	a := Answer{Entry: o.entry, Kind: KindJoined, Status: o.status, Stored: o.stored}
+	switch {
+	case !starter:
+	case o.paid:
+		a.Kind = KindLoad
+	case o.found:
+		a.Kind = KindHit
+	default:
+		a.Kind = KindRefused
+	}
+	return a
+}
+
+// turn is a write that is under way.
+type turn struct {
+	ended chan struct{} // closed at the end; made by the first that waits for it
+}
 
 // stateLocked returns the key's state, and makes it if there is none. The state
 // outlives the request, whose buffer the key may be part of.
@@ -227,6 +283,40 @@ func (s *flights) markGroup(group string) {
 		}
 	}
 	s.memory.forgiveAll(group)
+}
+
+// awaitTurnLocked waits until no write of the key is under way. It lets go of the
+// lock while it waits.
+func (s *flights) awaitTurnLocked(ctx context.Context, key Key) error {
+	for {
+		if err := WriteCtxError(ctx); err != nil {
+			return err
+		}
+		k := s.keys[key]
+		if k == nil || k.writing == nil {
+			return nil
+		}
+		if k.writing.ended == nil {
+			k.writing.ended = make(chan struct{})
+		}
+		ended := k.writing.ended
+		s.mu.Unlock()
+		select {
+		case <-ended:
+		case <-ctx.Done():
+		}
+		s.mu.Lock()
+	}
+}
+
+// endTurnLocked ends a write that is under way, and lets the next begin.
+func (s *flights) endTurnLocked(key Key, t *turn) {
+	k := s.keys[key]
+	k.writing = nil
+	if t.ended != nil {
+		close(t.ended)
+	}
+	s.releaseLocked(key, k)
 }
 
 // close keeps later flights from beginning.

@@ -184,15 +184,15 @@ func TestJitterShortensLifetimesAndNeverMore(t *testing.T) {
 		f := setup(t, group(func(g *cache.GroupConfig) { g.TTL, g.Jitter = 100*second, 0.5 }))
 		shortest, longest := time.Hour, time.Duration(0)
 		for i := range 1000 {
-			ttl := f.get(doc(fmt.Sprint(i))).Entry.TTL
+			ttl := f.get(doc(fmt.Sprint(i))).Entry.TTL()
 			shortest, longest = min(shortest, ttl), max(longest, ttl)
 		}
 		if shortest < 50*second || shortest > 60*second || longest > 100*second || longest < 90*second {
 			t.Errorf("lifetimes of %v to %v", shortest, longest)
 		}
-		exact, err := f.Put(t.Context(), &cache.Request{Key: doc("put"), Value: []byte("v"), TTL: 100 * second})
-		if err != nil || exact.Entry.TTL != 100*second {
-			t.Errorf("%v: a TTL that was asked for became %v", err, exact.Entry.TTL)
+		exact := f.putCtx(t.Context(), cache.Request{Key: doc("put"), Value: []byte("v"), TTL: 100 * second})
+		if exact.err != nil || exact.Entry.TTL() != 100*second {
+			t.Errorf("%v: a TTL that was asked for became %v", exact.err, exact.Entry.TTL())
 		}
 	})
 }
@@ -437,8 +437,8 @@ func TestEntriesThatAreOverAndCannotBeRevalidatedAreDropped(t *testing.T) {
 		f := setup(t, group(short))
 		f.get(doc("k"))
 		f.put(kv("forever"), "v")
-		if _, err := f.Put(t.Context(), &cache.Request{Key: kv("k"), Value: []byte("v"), TTL: second}); err != nil {
-			t.Fatal(err)
+		if g := f.putCtx(t.Context(), cache.Request{Key: kv("k"), Value: []byte("v"), TTL: second}); g.err != nil {
+			t.Fatal(g.err)
 		}
 		pass(second)
 		f.wantsNothing(f.get(kv("k")), cache.KindHit) // no stale values in a plain group
@@ -598,7 +598,7 @@ func TestHowLongAKeyIsMissing(t *testing.T) {
 				})
 				wantsLoads := func(n int, when string) {
 					t.Helper()
-					if e := f.get(doc("k")).Entry; e.TTL == 0 {
+					if e := f.get(doc("k")).Entry; e.Forever() {
 						t.Errorf("%s: it is missing for ever: %+v", when, e)
 					}
 					if got := f.origin.loads("k"); got != n {

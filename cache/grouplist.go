@@ -1,5 +1,7 @@
 package cache
 
+import "github.com/golang/groupcache/lru"
+
 // groupList lists the items of one group, in the order in which they were added.
 type groupList struct {
 	oldest, newest *item
@@ -32,4 +34,14 @@ func (l *groupList) remove(it *item) {
 	it.newer, it.old = nil, nil
 	l.bytes -= it.size
 	l.entries--
+}
+
+// item is an entry in its place. Its entry is replaced on overwrite.
+type item struct {
+	key        lru.Key // a Key, boxed once and shared with the LRU
+	entry      *Entry
+	size       int64
+	newer, old *item  // neighbours in the group's list
+	used       uint64 // the shard's uses when it was put or asked for last
+	protected  bool
 }

@@ -65,6 +65,9 @@ func TestDatesAreReadAsTheyAreDefined(t *testing.T) {
 		}
 	}
 	// A year of two digits is at most 50 years ahead (RFC 9110 §5.6.7).
+	if got, ok := cache.ParseDate("Wednesday, 01-Jul-68 00:00:00 GMT", time.Date(2001, 7, 1, 0, 0, 0, 0, time.UTC)); !ok || got.Year() != 1968 {
+		t.Errorf("in 2001: %v, %v; want the year 1968", got, ok)
+	}
 	for s, year := range map[string]int{
 		"Wednesday, 01-Jul-76 00:00:00 GMT": 2076, "Wednesday, 01-Jul-77 00:00:00 GMT": 1977,
 		"Wednesday, 01-Jul-99 00:00:00 GMT": 1999, "Wednesday, 01-Jul-68 00:00:00 GMT": 2068, "Wednesday, 01-Jul-26 00:00:00 GMT": 2026,

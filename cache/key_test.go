@@ -25,7 +25,7 @@ func FuzzKey(f *testing.F) {
 	})
 	f.Fuzz(func(t *testing.T, a, b string) {
 		c.DropGroup("kv")
-		_, err := c.Put(t.Context(), &cache.Request{Key: kv(a), Value: []byte(a)})
+		_, err := write(t.Context(), c, cache.OwnerTerm, cache.Request{Op: cache.OpPut, Key: kv(a), Value: []byte(a)})
 		if refused := c.CheckKey(kv(a)); (err == nil) != (refused == nil) || err != nil && err.Error() != refused.Error() {
 			t.Fatalf("put: %v, check: %v", err, refused)
 		}
@@ -38,10 +38,10 @@ func FuzzKey(f *testing.F) {
 		if !utf8.ValidString(a) || a == "" || len(a) > 1024 {
 			t.Fatalf("accepted %q", a)
 		}
-		if got, err := c.Get(t.Context(), kv(a), false); err != nil || string(got.Entry.Value) != a {
+		if got, err := get(t.Context(), c, cache.OwnerTerm, kv(a), false); err != nil || string(got.Entry.Value) != a {
 			t.Fatalf("%q: %+v, %v", a, got, err)
 		}
-		if got, err := c.Get(t.Context(), kv(b), false); a != b && err == nil && !got.Entry.Negative {
+		if got, err := get(t.Context(), c, cache.OwnerTerm, kv(b), false); a != b && err == nil && !got.Entry.Negative {
 			t.Fatalf("%q answers for %q", a, b)
 		}
 	})

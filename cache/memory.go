@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"time"
@@ -40,31 +39,6 @@ func (m *memory) failure(key Key) failure {
 		}
 	}
 	return failure{}
-}
-
-// landed remembers how a flight ended. An error is remembered for the gets that ask
-// next, unless it says nothing of the origin: a panic's, that of a load that no get
-// wanted any more, that of one that was not admitted.
-func (m *memory) landed(f *flight, out *outcome, endpoint string, began, now time.Time) {
-	err := out.err
-	if f.load.Sent.Load() > 0 || err == nil || endpoint != "" {
-		last := &LastLoad{Endpoint: endpoint, At: began, Millis: float64(now.Sub(began)) / float64(time.Millisecond), Waited: f.waiters}
-		var known *Error
-		if err == nil {
-			last.Status = out.status
-		} else if errors.As(err, &known) {
-			last.Code = known.Code
-		}
-		m.loads.Add(f.key, last)
-	}
-	switch {
-	case err == nil:
-		m.forgive(f.key)
-	case f.marked, f.term == Unowned, errors.Is(f.ctx.Err(), context.Canceled):
-	case errors.Is(err, ErrInternal), errors.Is(err, ErrOverloaded), errors.Is(err, ErrNoEligibleEndpoint), errors.Is(err, ErrBadKey):
-	default:
-		m.failed(f.key, err, now)
-	}
 }
 
 // failed remembers a failure: for as long as the origin does not want to be asked,

@@ -104,14 +104,19 @@ func TestLoaderThatDoesNotCountItsRequests(t *testing.T) {
 	})
 }
 
-func TestVersionsComeFromTheView(t *testing.T) {
+// The versions of one node's values grow, and no other node has the same.
+func TestVersionsGrowAndAreTheNodesOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := setup(t, func(o *cache.Options) { o.Version = func() (uint64, uint64) { return 3, 7 } })
-		for i := range 3 {
-			want := cache.Version{View: 3, ViewID: 7, Counter: uint64(i + 1)}
-			if v := f.put(kv("k"), "v").Entry.Version; v != want {
-				t.Errorf("%v, want %v", v, want)
+		f, other := setup(t), setup(t)
+		first := f.put(kv("k"), "v").Entry.Version
+		for i := range uint64(3) {
+			v := f.put(kv("k"), "v").Entry.Version
+			if v.View != first.View || v.ViewID != first.ViewID || v.Counter != first.Counter+i+1 {
+				t.Errorf("%v, %d after %v", v, i+1, first)
 			}
+		}
+		if v := other.put(kv("k"), "v").Entry.Version; v.ViewID == first.ViewID {
+			t.Errorf("%v at one node, %v at another", first, v)
 		}
 	})
 }

@@ -1,12 +1,8 @@
 package cache_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"runtime"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -23,53 +19,43 @@ func tagging(tags map[string][]string) func(int, *cache.Load) (cache.Loaded, err
 	}
 }
 
-// elsewhere is a Purger that remembers what it was told.
-type elsewhere struct{ told, silent []string }
-
-func (e *elsewhere) Purge(_ context.Context, group string, tags []string) []string {
-	e.told = append(e.told, fmt.Sprint(group, tags))
-	return e.silent
-}
-
 func TestPurge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := setup(t, func(o *cache.Options) { o.Purger = &elsewhere{} })
+		f := setup(t)
 		for i := range 1000 {
 			f.put(kv(fmt.Sprint(i)), "v")
 		}
 		f.get(doc("k"))
-		if err := f.Purge(t.Context(), "kv"); err != nil {
-			t.Error(err)
-		}
+		f.DropGroup("kv")
 		if s := f.Stats(); s.Entries != 1 || s.Groups[1].Bytes != 0 {
 			t.Errorf("%+v", s)
 		}
 		f.wantsNothing(f.get(kv("1")), cache.KindHit)
 		f.wants(f.get(doc("k")), "k#1", cache.KindHit)
-		if err := f.Purge(t.Context(), "nope"); !errors.Is(err, cache.ErrUnknownGroup) {
-			t.Error(err)
+		f.DropGroup("another configuration's")
+		f.DropTags("another configuration's", []string{"a"})
+		if s := f.Stats(); s.Entries != 1 {
+			t.Errorf("%d entries", s.Entries)
 		}
 	})
 }
 
-// A purge of one group is no reason to ask a failing origin again for another's.
+// A purge of one group does not make the node ask a failing origin again for another
+// group.
 func TestPurgeForgetsTheGroupsFailuresAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := setup(t, func(o *cache.Options) { o.Purger = &elsewhere{} })
+		f := setup(t)
 		f.origin.set(0, failing)
 		f.get(doc("k"))
 		for range 50 {
-			if err := errors.Join(f.Purge(t.Context(), "kv"), f.PurgeTags(t.Context(), "kv", []string{"a"})); err != nil {
-				t.Error(err)
-			}
+			f.DropGroup("kv")
+			f.DropTags("kv", []string{"a"})
 			f.wantsError(f.get(doc("k")), errOrigin, cache.KindJoined)
 		}
 		if n := f.origin.loads("k"); n != 1 {
 			t.Errorf("%d loads", n)
 		}
-		if err := f.Purge(t.Context(), "docs"); err != nil {
-			t.Error(err)
-		}
+		f.DropGroup("docs")
 		f.wantsError(f.get(doc("k")), errOrigin, cache.KindLoad)
 	})
 }
@@ -83,9 +69,7 @@ func TestPurgeByTag(t *testing.T) {
 			f.get(doc(k))
 		}
 		f.put(kv("1"), "v")
-		if err := f.PurgeTags(t.Context(), "docs", []string{"a", "b", "nobody has it"}); err != nil {
-			t.Error(err)
-		}
+		f.DropTags("docs", []string{"a", "b", "nobody has it"})
 		f.checkBooks()
 		for i, k := range keys {
 			kind := cache.KindHit
@@ -97,14 +81,7 @@ func TestPurgeByTag(t *testing.T) {
 			}
 		}
 		f.wants(f.get(kv("1")), "v", cache.KindHit)
-		for _, err := range []error{
-			f.PurgeTags(t.Context(), "docs", nil),
-			f.PurgeTags(t.Context(), "nope", []string{"a"}),
-		} {
-			if err == nil {
-				t.Error("a purge of nothing, or nowhere, has worked")
-			}
-		}
+		f.DropTags("docs", nil)
 		if s := f.Stats(); s.Entries != 6 {
 			t.Errorf("%d entries", s.Entries)
 		}
@@ -122,25 +99,21 @@ func TestPurgeByTagOfAMissingKey(t *testing.T) {
 		})
 		f.wantsNothing(f.get(doc("k")), cache.KindLoad)
 		f.wantsNothing(f.get(doc("k")), cache.KindHit)
-		if err := f.PurgeTags(t.Context(), "docs", []string{"a"}); err != nil {
-			t.Error(err)
-		}
+		f.DropTags("docs", []string{"a"})
 		f.origin.set(0, counting)
 		f.wants(f.get(doc("k")), "k#2", cache.KindLoad)
 	})
 }
 
-// A load that was begun before a purge by tag is not stored, and not joined by
-// who comes after, whatever tags it will turn out to have.
+// A load that began before a purge by tag is not stored, and no later get joins it:
+// nobody knows its tags yet.
 func TestPurgeByTagDuringALoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := setup(t)
 		f.origin.set(second, tagging(map[string][]string{"k": {"a"}}))
 		before := f.crowd(3, doc("k"))
 		synctest.Wait()
-		if err := f.PurgeTags(t.Context(), "docs", []string{"a"}); err != nil {
-			t.Error(err)
-		}
+		f.DropTags("docs", []string{"a"})
 		after := f.crowd(3, doc("k"))
 		for _, gs := range before() {
 			for _, g := range gs {
@@ -170,41 +143,15 @@ func TestTagsOfAnEntryThatIsNotModified(t *testing.T) {
 		f.get(doc("k"))
 		pass(500 * second)
 		f.wants(f.get(doc("k")), "k#1", cache.KindLoad)
-		purge := func(tag string) {
-			if err := f.PurgeTags(t.Context(), "docs", []string{tag}); err != nil {
-				t.Error(err)
-			}
-		}
-		purge("old")
+		f.DropTags("docs", []string{"old"})
 		f.wants(f.get(doc("k")), "k#1", cache.KindHit)
-		purge("new")
+		f.DropTags("docs", []string{"new"})
 		f.wants(f.get(doc("k")), "k#3", cache.KindLoad)
 	})
 }
 
-func TestPurgeNamesWhoDidNotConfirm(t *testing.T) {
-	e := &elsewhere{silent: []string{"n2", "n3"}}
-	f := setup(t, func(o *cache.Options) { o.Purger = e })
-	for _, err := range []error{
-		f.Purge(t.Context(), "docs"),
-		f.PurgeTags(t.Context(), "docs", []string{"a", "b"}),
-	} {
-		var unconfirmed *cache.UnconfirmedError
-		var known *cache.Error
-		if !errors.Is(err, cache.ErrWriteUnconfirmed) || !errors.As(err, &unconfirmed) || !errors.As(err, &known) {
-			t.Fatal(err)
-		}
-		if len(unconfirmed.Nodes) != 2 || known.Detail != "not confirmed by n2, n3" || !strings.Contains(err.Error(), known.Detail) {
-			t.Errorf("%v: %v", unconfirmed.Nodes, err)
-		}
-	}
-	if !slices.Equal(e.told, []string{"docs[]", "docs[a b]"}) {
-		t.Errorf("told %v", e.told)
-	}
-}
-
-// Purges at once, by tag and of all, among puts: what was there before a purge
-// and was to go is gone, and the store still adds up.
+// Several purges, by tag and of the group, run at the same time as puts. Each removes
+// what it should of all that was there before it, and the store still adds up.
 func TestPurgesAtOnce(t *testing.T) {
 	f := setup(t)
 	f.origin.set(0, func(n int, l *cache.Load) (cache.Loaded, error) {
@@ -243,9 +190,9 @@ func TestPurgesAtOnce(t *testing.T) {
 	}
 }
 
-// Loads that were begun before a purge and end in the midst of it, when their
-// part of the store may have been looked through already, are not stored.
-func TestLoadsThatEndInTheMidstOfAPurgeAreNotStored(t *testing.T) {
+// A load that began before a purge may end during it, when the purge has already gone
+// through the load's part of the store. It is not stored.
+func TestLoadsThatEndDuringAPurgeAreNotStored(t *testing.T) {
 	const entries, loads = 20_000, 400
 	for name, purge := range map[string]func(f *fixture){
 		"of the group": func(f *fixture) { f.DropGroup("docs") },

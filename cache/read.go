@@ -198,7 +198,7 @@ func (r *Read) load(ctx context.Context, term Term, waiting Waiting) (Answer, er
 			s.mu.Unlock()
 			return staleOr(e, a, err)
 		}
-		f = s.startLocked(r.newFlight(ctx, term), e)
+		f = s.startLocked(c.newFlight(ctx, r.g, r.key, r.h, term), e)
 		f.starter = true
 	}
 	if f.waiters >= c.maxKeyWaiters {
@@ -256,7 +256,7 @@ func (r *Read) refresh(term Term) {
 	if e == nil || e.state(now) == fresh && !r.g.aging(e, now) {
 		return // done, deleted or evicted meanwhile
 	}
-	s.startLocked(r.newFlight(context.Background(), term), e)
+	s.startLocked(r.c.newFlight(context.Background(), r.g, r.key, r.h, term), e)
 }
 
 // staleOr replaces an error by the stale value that may be served in its place. A
@@ -270,15 +270,3 @@ func staleOr(e *Entry, a Answer, err error) (Answer, error) {
 	}
 	return a, err
 }
-
-// ctxError is the error of a request whose own context has ended.
-func ctxError(ctx context.Context) error {
-	if ctx.Err() == context.DeadlineExceeded {
-		return ErrOriginTimeout.Because(ctx.Err())
-	}
-	return ctx.Err()
-}
-
-// isCancelled reports whether an error is ctxError's for a cancelled request. The
-// error of a load may wrap a cancelled context too, and is another thing.
-func isCancelled(err error) bool { return err == context.Canceled }

@@ -5,140 +5,24 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 
 	"kring/cache"
 )
 
-// router is a Router that is told who acts, and answers what it is told.
-type router struct {
-	mu       sync.Mutex
-	term     uint64
-	self     bool
-	forward  func(ctx context.Context, req *cache.Request) (cache.Answer, error)
-	forwards int
-}
-
-func (r *router) Acts(string) (uint64, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.term, r.self
-}
-
-func (r *router) Forward(ctx context.Context, req *cache.Request) (cache.Answer, error) {
-	r.mu.Lock()
-	r.forwards++
-	forward := r.forward
-	r.mu.Unlock()
-	return forward(ctx, req)
-}
-
-func (r *router) acts(term uint64, self bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.term, r.self = term, self
-}
-
-func routed(r *router) func(*cache.Options) {
-	return func(o *cache.Options) { o.Router = r }
-}
-
-func nobody(context.Context, *cache.Request) (cache.Answer, error) {
-	return cache.Answer{}, cache.ErrActHere
-}
-
-func TestGetThroughAnotherNode(t *testing.T) {
+// A node that must act although nobody has confirmed it answers, and keeps nothing.
+func TestAnUnownedNodeKeepsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &router{}
-		f := setup(t, routed(r))
-		entry := &cache.Entry{Value: []byte("theirs")}
-		r.forward = func(_ context.Context, req *cache.Request) (cache.Answer, error) {
-			if req.Op != cache.OpGet || req.Key != doc("k") || !req.OnlyIfCached {
-				t.Errorf("%+v", req)
-			}
-			return cache.Answer{Entry: entry, Kind: cache.KindLoad, Node: "n2", Status: 200}, nil
-		}
-		a, err := f.Get(t.Context(), doc("k"), true)
-		if err != nil || a.Entry != entry || a.Kind != cache.KindPeer || a.OwnerKind != cache.KindLoad || a.Node != "n2" {
-			t.Errorf("%+v, %v", a, err)
-		}
-		r.forward = func(context.Context, *cache.Request) (cache.Answer, error) {
-			return cache.Answer{Kind: cache.KindPeer, OwnerKind: cache.KindRefused, Node: "n2"}, cache.ErrOverloaded
-		}
-		a, err = f.Get(t.Context(), doc("k"), false)
-		if !errors.Is(err, cache.ErrOverloaded) || a.Kind != cache.KindPeer || a.OwnerKind != cache.KindRefused {
-			t.Errorf("%+v, %v", a, err)
-		}
-		if s := f.Stats(); s.Peer != 2 || s.Gets != 2 || s.Entries != 0 {
-			t.Errorf("%+v", s)
-		}
-	})
-}
-
-func TestWriteThroughAnotherNode(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := &router{}
-		f := setup(t, routed(r))
-		ids := map[uint64]bool{}
-		r.forward = func(_ context.Context, req *cache.Request) (cache.Answer, error) {
-			ids[req.ID] = true
-			return cache.Answer{Node: "n2", Created: req.Op == cache.OpPut}, nil
-		}
-		a := f.put(kv("k"), "v")
-		if !a.Created || a.Node != "n2" || a.Entry.ETag != cache.ContentETag([]byte("v"), "") {
-			t.Errorf("%+v", a)
-		}
-		f.remove(kv("k"))
-		if len(ids) != 2 || ids[0] {
-			t.Errorf("ids %v", ids)
-		}
-		if s := f.Stats(); s.Gets != 0 || s.Entries != 0 {
-			t.Errorf("%+v", s)
-		}
-	})
-}
-
-func TestActsHereWhenForwardSaysSo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := &router{}
-		f := setup(t, routed(r))
-		r.forward = func(context.Context, *cache.Request) (cache.Answer, error) {
-			r.acts(5, true) // the owner's circuit has opened
-			return cache.Answer{}, cache.ErrActHere
-		}
-		f.wants(f.get(doc("k")), "k#1", cache.KindLoad)
-		g := f.get(doc("k"))
-		f.wants(g, "k#1", cache.KindHit)
-		if !g.StandIn {
-			t.Errorf("%+v", g)
-		}
-		if s := f.Stats(); s.StandIn != 2 || s.Peer != 0 {
-			t.Errorf("%+v", s)
-		}
-		r.acts(0, false)
-		f.put(kv("k"), "v")
-		f.wants(f.get(kv("k")), "v", cache.KindHit)
-	})
-}
-
-// Whoever must act without being the one to act by its own view answers, and
-// keeps nothing.
-func TestActsWithoutOwningTheKey(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := &router{forward: nobody}
-		f := setup(t, routed(r))
+		f := setup(t)
+		f.actIn(cache.Unowned)
 		f.origin.latency = second
 		by := f.crowd(10, doc("k"))()
 		if len(by[cache.KindLoad]) != 1 || len(by[cache.KindJoined]) != 9 || by[cache.KindLoad][0].Stored {
 			t.Errorf("answers by kind: %v", by)
 		}
 		f.wants(f.get(doc("k")), "k#2", cache.KindLoad)
-		if _, err := f.Put(t.Context(), &cache.Request{Key: kv("k")}); !errors.Is(err, cache.ErrWriteUnconfirmed) {
-			t.Errorf("put: %v", err)
-		}
-		// Its waiters gone, such a load is wanted by nobody, and joined by nobody.
+		// When its waiters have left, nothing needs such a load, and no get joins it.
 		ctx, cancel := context.WithTimeout(t.Context(), second/2)
 		defer cancel()
 		f.wantsError(f.getCtx(ctx, doc("k")), cache.ErrOriginTimeout, cache.KindJoined)
@@ -149,13 +33,26 @@ func TestActsWithoutOwningTheKey(t *testing.T) {
 	})
 }
 
+func TestAnUnownedNodeLeavesTheStoreAsItIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t)
+		f.wants(f.get(doc("k")), "k#1", cache.KindLoad)
+		f.actIn(cache.Unowned)
+		f.wants(f.get(doc("k")), "k#2", cache.KindLoad)
+		f.origin.set(0, answering(cache.ValueEnded, 0))
+		f.wantsError(f.get(doc("k")), errOrigin, cache.KindLoad)
+		f.actIn(cache.OwnerTerm)
+		f.wants(f.get(doc("k")), "k#1", cache.KindHit)
+	})
+}
+
 func TestEntriesOfAnotherTermAreNotServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &router{self: true, term: 1}
-		f := setup(t, routed(r))
+		f := setup(t)
+		f.actIn(1)
 		f.wants(f.get(doc("k")), "k#1", cache.KindLoad)
 		f.put(kv("k"), "v")
-		r.acts(2, true)
+		f.actIn(2)
 		f.wants(f.get(doc("k")), "k#2", cache.KindLoad)
 		f.wantsNothing(f.get(kv("k")), cache.KindHit)
 		f.wants(f.get(doc("k")), "k#2", cache.KindHit)
@@ -167,15 +64,15 @@ func TestEntriesOfAnotherTermAreNotServed(t *testing.T) {
 
 func TestLoadOfAnotherTermIsNotJoined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &router{self: true, term: 1}
-		f := setup(t, routed(r))
+		f := setup(t)
+		f.actIn(1)
 		f.origin.latency = second
 		first := f.crowd(1, doc("k"))
 		synctest.Wait()
-		r.acts(2, true)
+		f.actIn(2)
 		second := f.crowd(2, doc("k"))
 		synctest.Wait()
-		r.acts(3, true)
+		f.actIn(3)
 		third := f.crowd(1, doc("k"))
 		one := func(by map[cache.Kind][]got, kind cache.Kind) got {
 			t.Helper()
@@ -193,39 +90,37 @@ func TestLoadOfAnotherTermIsNotJoined(t *testing.T) {
 
 func TestServe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &router{self: true}
-		f := setup(t, routed(r))
-		serve := func(ctx context.Context, key cache.Key, only bool) got {
-			a, err := f.Serve(ctx, &cache.Request{Op: cache.OpGet, Key: key, OnlyIfCached: only})
-			return got{a, err}
+		f := setup(t)
+		ask := func(ctx context.Context, key cache.Key, only bool) got {
+			return f.serveCtx(ctx, cache.Request{Key: key, OnlyIfCached: only})
 		}
-		settle := func(g got, delivered bool) { f.Settle(g.OwnerKind, delivered) }
+		deliver := func(g got, delivered bool) { f.Delivered(g.OwnerKind, delivered) }
 		ctx := t.Context()
 
-		g := serve(ctx, doc("k"), true)
+		g := ask(ctx, doc("k"), true)
 		f.wantsError(g, cache.ErrNotCached, cache.KindRefused)
-		settle(g, true)
-		g = serve(ctx, doc("k"), false)
+		deliver(g, true)
+		g = ask(ctx, doc("k"), false)
 		f.wants(g, "k#1", cache.KindLoad)
-		settle(g, true)
-		g = serve(ctx, doc("k"), true)
+		deliver(g, true)
+		g = ask(ctx, doc("k"), true)
 		f.wants(g, "k#1", cache.KindHit)
-		settle(g, true)
-		settle(g, false) // an answer that was not delivered is the asker's abandoned one
-		g = serve(ctx, doc("lost"), false)
+		deliver(g, true)
+		deliver(g, false) // the node that asked counts such a get as abandoned
+		g = ask(ctx, doc("lost"), false)
 		f.wants(g, "lost#1", cache.KindLoad)
-		settle(g, false)
+		deliver(g, false)
 
-		// One that the asker cancels is none, and its load a refresh.
+		// A get that its caller cancels is not counted, and its load is a refresh.
 		f.origin.latency = second
 		cancelled, cancel := context.WithCancel(ctx)
 		c := make(chan got)
-		go func() { c <- serve(cancelled, doc("cancelled"), false) }()
+		go func() { c <- ask(cancelled, doc("cancelled"), false) }()
 		synctest.Wait()
 		cancel()
 		g = <-c
 		f.wantsError(g, context.Canceled, cache.KindNone)
-		settle(g, true)
+		deliver(g, true)
 		pass(second)
 
 		s := f.Stats()
@@ -233,34 +128,120 @@ func TestServe(t *testing.T) {
 		if s.Served != want.Served || s.ServedHits != want.ServedHits || s.ServedLoads != want.ServedLoads || s.ServedRefused != want.ServedRefused || s.Refreshes != 2 || s.Gets != 0 {
 			t.Errorf("%+v", s)
 		}
-
-		for key, want := range map[cache.Key]error{
-			kv("\x00"): cache.ErrBadKey, {Group: "nope", Key: "k"}: cache.ErrUnknownGroup,
-		} {
-			f.wantsError(serve(ctx, key, false), want, cache.KindNone)
-		}
-		if _, err := f.Serve(ctx, &cache.Request{Op: 99, Key: kv("k")}); !errors.Is(err, cache.ErrInternal) {
-			t.Error(err)
-		}
-		// It never forwards.
-		r.acts(0, false)
-		f.wantsError(serve(ctx, doc("k"), false), cache.ErrActHere, cache.KindNone)
-		if _, err := f.Serve(ctx, &cache.Request{Op: cache.OpDelete, Key: kv("k")}); !errors.Is(err, cache.ErrActHere) {
-			t.Error(err)
-		}
-		if r.forwards != 0 {
-			t.Errorf("%d forwards", r.forwards)
-		}
+		f.wantsError(ask(ctx, kv("\x00"), false), cache.ErrBadKey, cache.KindNone)
+		f.wantsError(ask(ctx, cache.Key{Group: "nope", Key: "k"}, false), cache.ErrUnknownGroup, cache.KindNone)
 	})
 }
 
 func TestServeAsAStandIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := setup(t, routed(&router{self: true, term: 3}))
-		a, err := f.Serve(t.Context(), &cache.Request{Op: cache.OpGet, Key: doc("k")})
-		f.Settle(a.Kind, true)
-		if s := f.Stats(); err != nil || s.StandIn != 1 || s.ServedLoads != 1 || !a.StandIn {
-			t.Errorf("%+v, %+v, %v", a, s, err)
+		f := setup(t)
+		f.actIn(3)
+		g := f.serve(nil, doc("k"))
+		if s := f.Stats(); g.err != nil || s.StandIn != 1 || s.ServedLoads != 1 || !g.StandIn {
+			t.Errorf("%+v, %+v", g, s)
+		}
+	})
+}
+
+func TestGetsAsAStandInAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t)
+		f.actIn(5)
+		f.wants(f.get(doc("k")), "k#1", cache.KindLoad)
+		g := f.get(doc("k"))
+		f.wants(g, "k#1", cache.KindHit)
+		if !g.StandIn || !f.get(kv("nothing")).StandIn {
+			t.Errorf("%+v", g)
+		}
+		if s := f.Stats(); s.StandIn != 3 || s.Peer != 0 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestServeStoredNeverWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t, group(func(g *cache.GroupConfig) { g.StaleWhileRevalidate = 20 * second }))
+		f.origin.latency = second
+		stored := func(key cache.Key, onlyIfCached bool, fits func(*cache.Entry) bool) (cache.Answer, bool) {
+			g, err := f.Group(key.Group)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := g.Read(key.Key, onlyIfCached)
+			return r.ServeStored(f.currentTerm(), fits)
+		}
+		wants := func(what string, key cache.Key, onlyIfCached bool, want cache.Kind) {
+			t.Helper()
+			a, ok := stored(key, onlyIfCached, nil)
+			if a.Kind != want || ok != (want != cache.KindNone) || ok && (a.Entry == nil || a.Node != "n1" || a.OwnerKind != want) {
+				t.Errorf("%s: %+v, %v", what, a, ok)
+			}
+			f.Delivered(a.Kind, ok)
+		}
+		wants("not stored", doc("k"), false, cache.KindNone)
+		wants("nothing was put", kv("k"), false, cache.KindHit)
+		wants("a key that cannot be", kv("\x00"), false, cache.KindNone)
+		f.get(doc("k"))
+		wants("fresh", doc("k"), false, cache.KindHit)
+		pass(65 * second)
+		wants("stale, not to be loaded", doc("k"), true, cache.KindStale)
+		if pass(5 * second); f.origin.total() != 1 {
+			t.Errorf("%d loads", f.origin.total())
+		}
+		wants("stale", doc("k"), false, cache.KindStale)
+		if pass(5 * second); f.origin.total() != 2 {
+			t.Errorf("%d loads, one of them a refresh", f.origin.total())
+		}
+		f.actIn(cache.Unowned)
+		wants("unowned", doc("k"), false, cache.KindNone)
+		f.actIn(3)
+		wants("of another term", doc("k"), false, cache.KindNone)
+		f.get(doc("k"))
+		wants("as a stand-in", doc("k"), false, cache.KindHit)
+		if _, ok := stored(doc("k"), false, func(e *cache.Entry) bool { return len(e.Value) == 0 }); ok {
+			t.Error("answered with a value that does not fit")
+		}
+		if s := f.Stats(); s.Served != 5 || s.StandIn != 2 {
+			t.Errorf("served %d, %d of them and of the gets as a stand-in", s.Served, s.StandIn)
+		}
+	})
+}
+
+// An answer that does not leave the node counts once: the load that was made for it
+// is a refresh, and the get counts as it is answered in the end.
+func TestADiscardedAnswerIsCountedAsARefresh(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t)
+		g, err := f.Group("docs")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, row := range []struct {
+			first, then cache.Kind
+		}{
+			{cache.KindLoad, cache.KindLoad}, // in the next term, which finds no entry
+			{cache.KindHit, cache.KindHit},
+		} {
+			r := g.Read("k", false)
+			r.Arrived()
+			first, err := r.Answer(t.Context(), f.currentTerm())
+			if err != nil || first.Kind != row.first {
+				t.Errorf("read %d: %+v, %v", i, first, err)
+			}
+			r.Discard(first)
+			if row.then == cache.KindLoad {
+				f.actIn(f.currentTerm() + 1)
+			}
+			then, err := r.Answer(t.Context(), f.currentTerm())
+			if err != nil || then.Kind != row.then {
+				t.Errorf("read %d, again: %+v, %v", i, then, err)
+			}
+			r.Answered(then)
+		}
+		if s := f.Stats(); s.Gets != 2 || s.Loads != 1 || s.Hits != 1 || s.Refreshes != 1 {
+			t.Errorf("%+v", s)
 		}
 	})
 }
@@ -268,25 +249,21 @@ func TestServeAsAStandIn(t *testing.T) {
 func TestOnlyIfCached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := setup(t, group(short))
-		only := func() got {
-			a, err := f.Get(t.Context(), doc("k"), true)
-			return got{a, err}
-		}
-		f.wantsError(only(), cache.ErrNotCached, cache.KindRefused)
+		f.wantsError(f.getStored(doc("k")), cache.ErrNotCached, cache.KindRefused)
 		f.get(doc("k"))
-		f.wants(only(), "k#1", cache.KindHit)
+		f.wants(f.getStored(doc("k")), "k#1", cache.KindHit)
 		pass(10 * second)
-		f.wants(only(), "k#1", cache.KindStale)
+		f.wants(f.getStored(doc("k")), "k#1", cache.KindStale)
 		pass(second)
 		if n := f.origin.loads("k"); n != 1 {
 			t.Errorf("%d loads", n)
 		}
 		pass(10 * second)
-		f.wantsError(only(), cache.ErrNotCached, cache.KindRefused)
+		f.wantsError(f.getStored(doc("k")), cache.ErrNotCached, cache.KindRefused)
 	})
 }
 
-func TestGetsThatAreNone(t *testing.T) {
+func TestGetsOfImpossibleKeysAreNotCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := setup(t)
 		for key, want := range map[cache.Key]error{
@@ -320,8 +297,7 @@ func TestKeyPatternAnswersWithoutALoad(t *testing.T) {
 		f.wants(f.get(doc("top")), "top#1", cache.KindLoad)
 		for _, key := range []string{"user:", "xuser:1", "user:1x", "topx"} {
 			f.wantsNothing(f.get(doc(key)), cache.KindHit)
-			a, err := f.Serve(t.Context(), &cache.Request{Op: cache.OpGet, Key: doc(key)})
-			f.wantsNothing(got{a, err}, cache.KindHit)
+			f.wantsNothing(f.serveCtx(t.Context(), cache.Request{Key: doc(key)}), cache.KindHit)
 		}
 		if s := f.Stats(); s.Loads != 2 || s.Negative != 4 {
 			t.Errorf("%+v", s)
@@ -348,9 +324,9 @@ func TestLoadsOfNewKeysAreRateLimited(t *testing.T) {
 	})
 }
 
-// Not in the store is not the same as never seen: a key that was evicted,
-// purged or PUT once is none of a flood.
-func TestKeysThatAreGoneAreNotNew(t *testing.T) {
+// A key that is not stored may have been seen before: a key that was evicted, purged
+// or PUT once is not part of a flood.
+func TestKeysThatWereSeenBeforeAreNotNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := setup(t, group(func(g *cache.GroupConfig) { g.NewKeyRate = 2 }))
 		f.put(doc("put"), "v")
@@ -363,35 +339,6 @@ func TestKeysThatAreGoneAreNotNew(t *testing.T) {
 		f.wants(f.get(doc("put")), "put#1", cache.KindLoad)
 		f.wants(f.get(doc("loaded")), "loaded#2", cache.KindLoad)
 		f.wants(f.get(doc("missing")), "missing#2", cache.KindLoad)
-	})
-}
-
-func TestGetMany(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := setup(t)
-		f.origin.latency = second
-		f.get(doc("1"))
-		keys := []string{"", "1"}
-		for i := range 500 {
-			keys = append(keys, fmt.Sprint(i%250))
-		}
-		results := f.GetMany(t.Context(), "docs", keys, nil)
-		if len(results) != len(keys) || !errors.Is(results[0].Err, cache.ErrBadKey) {
-			t.Fatalf("%d results, first %+v", len(results), results[0])
-		}
-		for i, r := range results[1:] {
-			if want := keys[i+1] + "#1"; r.Err != nil || string(r.Entry.Value) != want {
-				t.Errorf("%+v, want %s", r, want)
-			}
-		}
-		for _, r := range f.GetMany(t.Context(), "nope", []string{"a", "b"}, nil) {
-			if !errors.Is(r.Err, cache.ErrUnknownGroup) {
-				t.Error(r.Err)
-			}
-		}
-		if s := f.Stats(); s.Gets != 502 || f.origin.total() != 250 {
-			t.Errorf("%d gets, %d loads", s.Gets, f.origin.total())
-		}
 	})
 }
 
@@ -415,15 +362,15 @@ func TestCopy(t *testing.T) {
 	})
 }
 
-// The failure of a load that was made for a node which nobody confirmed as the
-// one to act is not remembered: the node that acts asks for itself.
-func TestAFailureIsNotRememberedForANodeThatDoesNotAct(t *testing.T) {
+// A node that nobody has confirmed does not remember that a load failed: the node that
+// acts loads for itself.
+func TestAnUnownedNodeRemembersNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &router{forward: nobody}
-		f := setup(t, routed(r))
+		f := setup(t)
+		f.actIn(cache.Unowned)
 		f.origin.set(0, failing)
 		f.wantsError(f.get(doc("k")), errOrigin, cache.KindLoad)
-		r.acts(0, true)
+		f.actIn(cache.OwnerTerm)
 		f.origin.set(0, counting)
 		f.wants(f.get(doc("k")), "k#2", cache.KindLoad)
 	})

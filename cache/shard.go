@@ -54,16 +54,6 @@ const (
 	longIdle = 16
 )
 
-// item is an entry in its place. Its entry is replaced on overwrite.
-type item struct {
-	key        lru.Key // a Key, boxed once and shared with the LRU
-	entry      *Entry
-	size       int64
-	newer, old *item  // neighbours in the group's list
-	used       uint64 // the shard's uses when it was put or asked for last
-	protected  bool
-}
-
 func (s *shard) init() {
 	s.floor = minProbation
 	s.groups = make(map[string]*groupList)

@@ -42,8 +42,8 @@ func TestValuesAreKeptWithoutSpareCapacity(t *testing.T) {
 		f.origin.set(0, func(int, *cache.Load) (cache.Loaded, error) {
 			return cache.Loaded{Entry: &cache.Entry{Value: roomy}, Freshness: cache.Unsaid}, nil
 		})
-		if _, err := f.Put(t.Context(), &cache.Request{Key: kv("k"), Value: roomy}); err != nil {
-			t.Fatal(err)
+		if g := f.putCtx(t.Context(), cache.Request{Key: kv("k"), Value: roomy}); g.err != nil {
+			t.Fatal(g.err)
 		}
 		for _, key := range []cache.Key{doc("k"), kv("k")} {
 			if v := f.get(key).Entry.Value; cap(v) != 10 {
@@ -107,38 +107,35 @@ func TestWhatIsKeptIsACopy(t *testing.T) {
 			f.put(kv(fmt.Sprint("k", i)), "old")
 			f.put(kv(in(fmt.Sprint("k", i))), "new")
 		},
-		"a key of a batch": func(f *fixture, i int) {
-			f.GetMany(context.Background(), "docs", []string{in(fmt.Sprint("k", i)), in(fmt.Sprint("l", i))}, nil)
-		},
 		"the group's name": func(f *fixture, i int) { f.get(cache.Key{Group: in("docs"), Key: fmt.Sprint("k", i)}) },
 		"the group's name of a write": func(f *fixture, i int) {
-			if _, err := f.Put(context.Background(), &cache.Request{Key: cache.Key{Group: in("kv"), Key: fmt.Sprint("k", i)}}); err != nil {
-				f.t.Error(err)
+			if g := f.putCtx(context.Background(), cache.Request{Key: cache.Key{Group: in("kv"), Key: fmt.Sprint("k", i)}}); g.err != nil {
+				f.t.Error(g.err)
 			}
 		},
 		"another node's get": func(f *fixture, i int) {
-			if _, err := f.Serve(context.Background(), &cache.Request{Op: cache.OpGet, Key: cache.Key{Group: in("docs"), Key: in(fmt.Sprint("k", i))}}); err != nil {
-				f.t.Error(err)
+			if g := f.serve(nil, cache.Key{Group: in("docs"), Key: in(fmt.Sprint("k", i))}); g.err != nil {
+				f.t.Error(g.err)
 			}
-			f.Settle(cache.KindLoad, true)
 		},
 		"another node's put": func(f *fixture, i int) {
-			if _, err := f.Serve(context.Background(), &cache.Request{
-				Op: cache.OpPut, ID: 1 + uint64(i), Key: cache.Key{Group: in("kv"), Key: in(fmt.Sprint("k", i))},
-			}); err != nil {
-				f.t.Error(err)
+			if g := f.putCtx(context.Background(), cache.Request{ID: 1 + uint64(i), Key: cache.Key{Group: in("kv"), Key: in(fmt.Sprint("k", i))}}); g.err != nil {
+				f.t.Error(g.err)
 			}
 		},
+		"a write that is abandoned": func(f *fixture, i int) {
+			f.begin(context.Background(), putOf(kv(in(fmt.Sprint("k", i))), "v")).Abandon()
+		},
 		"the types of a PUT": func(f *fixture, i int) {
-			req := &cache.Request{Key: kv(fmt.Sprint("k", i)), ContentType: in("text/plain"), ContentEncoding: in("br")}
-			if _, err := f.Put(context.Background(), req); err != nil {
-				f.t.Error(err)
+			req := cache.Request{Key: kv(fmt.Sprint("k", i)), ContentType: in("text/plain"), ContentEncoding: in("br")}
+			if g := f.putCtx(context.Background(), req); g.err != nil {
+				f.t.Error(g.err)
 			}
 		},
 		"the condition of a PUT": func(f *fixture, i int) {
-			req := &cache.Request{Key: kv(fmt.Sprint("k", i)), IfNoneMatch: []string{in("*")}}
-			if _, err := f.Put(context.Background(), req); err != nil {
-				f.t.Error(err)
+			req := cache.Request{Key: kv(fmt.Sprint("k", i)), IfNoneMatch: []string{in("*")}}
+			if g := f.putCtx(context.Background(), req); g.err != nil {
+				f.t.Error(g.err)
 			}
 		},
 		"the cause of a failure": func(f *fixture, i int) {
@@ -164,8 +161,9 @@ func TestWhatIsKeptIsACopy(t *testing.T) {
 	}
 }
 
-// A load that runs on when its client has left keeps nothing of its request.
-func TestARunningLoadKeepsNothingOfItsRequest(t *testing.T) {
+// A load that runs on when its client has left keeps nothing of the client's request,
+// and nothing of a write that was under way when it began.
+func TestARunningLoadKeepsNothingOfARequest(t *testing.T) {
 	f := setup(t)
 	release := make(chan struct{})
 	f.origin.set(0, func(n int, l *cache.Load) (cache.Loaded, error) {
@@ -177,17 +175,22 @@ func TestARunningLoadKeepsNothingOfItsRequest(t *testing.T) {
 	for i := range times {
 		key := fmt.Sprint("k", i)
 		buffer := key + strings.Repeat(".", large)
+		abandon := func() {}
+		if i%2 == 0 {
+			abandon = f.begin(t.Context(), putOf(doc(buffer[:len(key)]), "v")).Abandon
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			_, _ = f.Get(ctx, doc(buffer[:len(key)]), false) // it is cancelled
+			f.getCtx(ctx, doc(buffer[:len(key)])) // it is cancelled
 		}()
 		for f.origin.loads(key) == 0 {
 			runtime.Gosched()
 		}
 		cancel()
 		<-done
+		abandon()
 	}
 	kept := liveHeap() - before
 	close(release)
@@ -211,6 +214,12 @@ func TestEachPartOfAnEntryIsCharged(t *testing.T) {
 		})
 		return bytes
 	}
+	t.Run("a large value", func(t *testing.T) {
+		const large = 100<<10 + 1
+		if n := charged(t, "k", cache.Entry{Value: make([]byte, large)}); n < large || n > large+16<<10 {
+			t.Errorf("%d bytes for %d", n, large)
+		}
+	})
 	for name, e := range map[string]cache.Entry{
 		"value": {Value: []byte(long)}, "type": {ContentType: long}, "encoding": {ContentEncoding: long},
 		"last modified": {LastModified: long}, "the origin's tag": {OriginETag: long}, "a tag": {Tags: []string{long}},

@@ -18,8 +18,8 @@ type Stats struct {
 	Abandoned int64 `json:"abandoned"`
 
 	StandIn uint64 `json:"stand_in"`
-	CutOff  uint64 `json:"cut_off"`
-	Takes   uint64 `json:"takes"`
+	CutOff  uint64 `json:"cut_off"` // 0: no majority chooses the members yet
+	Takes   uint64 `json:"takes"`   // 0: no keys are handed over yet
 
 	Bytes     int64  `json:"bytes"`
 	MaxBytes  int64  `json:"max_bytes"`
@@ -36,8 +36,8 @@ type Stats struct {
 // Reads are the columns in which clients' gets are counted, and the refreshes.
 type Reads struct {
 	Gets    uint64 `json:"gets"`
-	Hits    uint64 `json:"hits"` // negative ones included
-	HotHits uint64 `json:"hot_hits"`
+	Hits    uint64 `json:"hits"`     // negative ones included
+	HotHits uint64 `json:"hot_hits"` // 0: there are no hot copies yet
 	Stale   uint64 `json:"stale"`
 	Joined  uint64 `json:"joined"`
 	Peer    uint64 `json:"peer"`

@@ -33,13 +33,13 @@ func (s *shard) check(t interface{ Fatalf(string, ...any) }) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var bytes, entries, sheltered int64
-	for group, r := range s.rosters {
+	for group, r := range s.groups {
 		var inGroup usage
 		var last *item
 		for it := r.oldest; it != nil; last, it = it, it.newer {
 			key := it.key.(Key)
 			if it.old != last || key.Group != group || it.size != size(key, it.entry) {
-				t.Fatalf("roster of %q: item of %v with size %d, old %p", group, key, it.size, it.old)
+				t.Fatalf("list of %q: item of %v with size %d, old %p", group, key, it.size, it.old)
 			}
 			inGroup.bytes += it.size
 			inGroup.entries++
@@ -48,7 +48,7 @@ func (s *shard) check(t interface{ Fatalf(string, ...any) }) {
 			}
 		}
 		if last != r.newest || inGroup != r.usage {
-			t.Fatalf("roster of %q holds %+v, and counts %+v", group, inGroup, r.usage)
+			t.Fatalf("list of %q holds %+v, and counts %+v", group, inGroup, r.usage)
 		}
 		bytes, entries = bytes+inGroup.bytes, entries+inGroup.entries
 	}
@@ -280,7 +280,7 @@ func heap() uint64 {
 
 func TestStoreUnderConcurrentUse(t *testing.T) {
 	s := newStore(Config{MaxBytes: 1 << 20, MaxValueBytes: 1 << 10, MaxKeyBytes: 64, NegativeShare: 0.1})
-	var writers [16]sync.Mutex // one writer a key, as the stripes see to
+	var writers [16]sync.Mutex // one writer a key, as the lock of its flights ensures
 	var wg sync.WaitGroup
 	for w := range 4 {
 		wg.Go(func() {

@@ -2,7 +2,6 @@ package cache
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -20,7 +19,7 @@ type Write struct {
 	term  Term
 	entry *Entry // of a put
 	known bool   // its first try was applied already
-	ended chan struct{}
+	turn  turn
 }
 
 // CheckWrite says why a write cannot be carried out, and gives it an id if it has
@@ -78,32 +77,8 @@ func (c *Cache) BeginWrite(ctx context.Context, req *Request, term Term) (*Write
 		}
 		k.markLocked()
 	}
-	k.writing = w
+	k.writing = &w.turn
 	return w, nil
-}
-
-// awaitTurnLocked waits until no write of the key is under way. It lets go of the
-// lock while it waits.
-func (s *flights) awaitTurnLocked(ctx context.Context, key Key) error {
-	for {
-		if err := WriteCtxError(ctx); err != nil {
-			return err
-		}
-		k := s.keys[key]
-		if k == nil || k.writing == nil {
-			return nil
-		}
-		if k.writing.ended == nil {
-			k.writing.ended = make(chan struct{})
-		}
-		ended := k.writing.ended
-		s.mu.Unlock()
-		select {
-		case <-ended:
-		case <-ctx.Done():
-		}
-		s.mu.Lock()
-	}
 }
 
 // Commit makes the write visible and ends it.
@@ -151,14 +126,7 @@ func (w *Write) Abandon() {
 	w.endLocked(s)
 }
 
-func (w *Write) endLocked(s *flights) {
-	k := s.keys[w.req.Key]
-	k.writing = nil
-	if w.ended != nil {
-		close(w.ended)
-	}
-	s.releaseLocked(w.req.Key, k)
-}
+func (w *Write) endLocked(s *flights) { s.endTurnLocked(w.req.Key, &w.turn) }
 
 func (w *Write) id() writeID { return writeID{id: w.req.ID, key: w.req.Key} }
 
@@ -170,16 +138,6 @@ func (w *Write) conditionLocked() (old *Entry, holds bool) {
 		old = nil
 	}
 	return old, w.req.holds(old)
-}
-
-// WriteCtxError is the error of a write whose time is up, or whose caller has
-// cancelled it.
-func WriteCtxError(ctx context.Context) error {
-	err := ctx.Err()
-	if errors.Is(err, context.DeadlineExceeded) {
-		return ErrWriteUnconfirmed.Because(err)
-	}
-	return err
 }
 
 // PutEntry is what a put stores, without the group's times.

@@ -73,7 +73,7 @@ func appendStatus(b []byte, node string, kind cache.Kind, ans *cache.Answer, now
 	b = append(b, node...)
 	detail := ""
 	switch kind {
-	case cache.KindHit, cache.KindHotHit:
+	case cache.KindHit:
 		b = append(b, "; hit"...)
 		switch {
 		case e.Negative:
@@ -81,9 +81,6 @@ func appendStatus(b []byte, node string, kind cache.Kind, ans *cache.Answer, now
 		case !e.Forever():
 			b = append(b, "; ttl="...)
 			b = strconv.AppendInt(b, seconds(e.Left(now)), 10)
-		}
-		if kind == cache.KindHotHit {
-			detail = "hot"
 		}
 	case cache.KindStale:
 		b = append(b, "; hit"...)

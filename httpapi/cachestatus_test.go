@@ -24,7 +24,6 @@ func TestCacheStatus(t *testing.T) {
 		{cache.Answer{Kind: cache.KindHit, Entry: long}, "kring-1; hit; ttl=172800"},
 		{cache.Answer{Kind: cache.KindHit, Entry: forever}, "kring-1; hit"},
 		{cache.Answer{Kind: cache.KindHit, Entry: negative}, "kring-1; hit; detail=negative"},
-		{cache.Answer{Kind: cache.KindHotHit, Entry: value}, "kring-1; hit; ttl=37; detail=hot"},
 		{cache.Answer{Kind: cache.KindStale, Entry: old}, "kring-1; hit; detail=stale"},
 		{cache.Answer{Kind: cache.KindStale, Entry: old, StaleError: true}, "kring-1; hit; detail=stale"},
 		{cache.Answer{Kind: cache.KindLoad, Entry: value, Status: 200, Stored: true}, "kring-1; fwd=miss; fwd-status=200; stored"},

@@ -2,7 +2,7 @@ package loadgen
 
 import "testing"
 
-// The forms of Cache-Status, and what each says of the entry node.
+// The documented forms of Cache-Status, and their meaning for the entry node.
 func TestProvenance(t *testing.T) {
 	for header, want := range map[string]provenance{
 		"kring-1; hit; ttl=37":                                                         {entry: fromHit},

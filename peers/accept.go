@@ -27,25 +27,6 @@ const (
 	aliveWithin = time.Second
 )
 
-// ServeHTTP is Accept for a server that has nothing but the peer link.
-func (p *Peers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	err := p.Accept(w, r)
-	switch {
-	case err == nil:
-	case errors.Is(err, ErrNoUpgrade):
-		w.Header().Set("Connection", "Upgrade")
-		w.Header().Set("Upgrade", UpgradeName)
-		http.Error(w, "this is the route of the peer link", http.StatusUpgradeRequired)
-	case errors.Is(err, cache.ErrOverloaded):
-		http.Error(w, "no more peer links now", http.StatusServiceUnavailable)
-	default:
-		if skipped, due := p.notices.Due(notice{"", causeUpgrade}, strangersEvery); due {
-			p.log.Warn("peer link cannot be upgraded", slog.Any("error", err), slog.Int("not_logged", skipped))
-		}
-		http.Error(w, "upgrade failed", http.StatusInternalServerError)
-	}
-}
-
 // ErrNoUpgrade is the error of a request that asks for no link.
 var ErrNoUpgrade = errors.New("the request asks for no upgrade to " + UpgradeName)
 

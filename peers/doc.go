@@ -15,6 +15,6 @@
 // (loading), and the reader of each link answers pings whatever its handlers
 // do. Only silence opens a member's circuit; a pong closes it.
 //
-// Nothing here dials or listens: Options.Dial opens connections and ServeHTTP
+// Nothing here dials or listens: Options.Dial opens connections and Accept
 // receives them. All exported methods are safe for concurrent use.
 package peers

@@ -14,7 +14,7 @@ import (
 	"kring/membership"
 )
 
-// LinkPath is the route that ServeHTTP belongs to.
+// LinkPath is the route of Accept.
 const LinkPath = "/v1/peer-link"
 
 // maxName bounds names in handshakes, in bytes.
@@ -148,7 +148,7 @@ func (p *Peers) Start(h Handler) {
 	}
 }
 
-// Close ends all links and waits for everything that Start and ServeHTTP began.
+// Close ends all links and waits for everything that Start and Accept began.
 // It is safe to call twice, and without Start.
 func (p *Peers) Close() error {
 	p.mu.Lock()

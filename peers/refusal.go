@@ -32,7 +32,6 @@ const (
 	causeView      // another list of members
 	causeOusted    // another process of the same id
 	causeShortage  // no descriptor or port left here
-	causeUpgrade   // the HTTP server does not give the connection away
 )
 
 var causeNames = map[cause]string{

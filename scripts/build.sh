@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
-# Builds kring as it is shipped: scripts/build.sh FILE
+# Builds kring for release: scripts/build.sh FILE
 #
-# The flags make the binary smaller. nomsgpack leaves out a codec of gin.
-# nethttpomithttp2 leaves out HTTP/2, which Kring does not speak. Functions begin
-# at multiples of 16 bytes instead of 32. Leaving out the symbol table saves a
-# third; stack traces stay as they are.
+# nomsgpack leaves out a codec of gin, nethttpomithttp2 leaves out HTTP/2: Kring
+# uses neither. Functions are aligned to 16 bytes instead of 32. Without the
+# symbol table the binary is a third smaller, and stack traces stay the same.
 set -euo pipefail
 
 if (($# != 1)); then
@@ -13,8 +12,8 @@ if (($# != 1)); then
 fi
 out=$(realpath -m "$1")
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-# The binary contains the revision. Where git cannot tell it (an export, another
-# user's checkout) the build must not fail.
+# The revision goes into the binary. Where git does not tell it (an export, a
+# checkout of another user) the build must not fail.
 vcs=false
 if git rev-parse HEAD >/dev/null 2>&1; then vcs=auto; fi
 exec go build -trimpath -buildvcs="$vcs" -tags nomsgpack,nethttpomithttp2 -ldflags '-s -w -funcalign=16' -o "$out" .

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Runs a local cluster: N nodes on 127.0.0.1:8001… and the demo origin on
-# 127.0.0.1:8100. usage() below lists the commands.
+# 127.0.0.1:8100. See usage() below.
 #
-# The state (pids, logs, a copy of the binary, the generated configuration) is in
-# .kring/ of the checkout; a cluster on other ports has it in .kring/port-PORT/.
-# bin/kring is the newest build. The script signals a pid only after /proc has
-# shown that it is the process this script started: same binary, same node id.
+# State (pids, logs, a copy of the binary, the generated configuration) is in
+# .kring/ of the checkout, or in .kring/port-PORT/ for a cluster on other ports.
+# bin/kring is the last build. A pid gets a signal only after /proc has shown
+# that it is the process that this script started: same binary, same node id.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
@@ -15,7 +15,7 @@ source "$root/scripts/need.sh"
 default_port=8001
 max_nodes=64
 ready_tries=300 # of 0.1 s
-# A node has 15 s to drain (handoff.drain_timeout); then it is killed.
+# A node has 15 s to drain (handoff.drain_timeout). Then it is killed.
 stop_tries=180 # of 0.1 s
 
 usage() {
@@ -24,21 +24,21 @@ usage: scripts/cluster.sh COMMAND
 
   up [N]      build bin/kring, start N nodes (default 3) and the demo origin, wait
               until all are ready; if a cluster is running, say so (exit code 0)
-  down        stop everything and remove all files of up, except bin/kring
-  status      show what runs, where, and if it is ready (exit code 1: nothing runs)
+  down        stop everything and remove what up made, except bin/kring
+  status      what runs, where, and whether it is ready (exit code 1: nothing)
   kill I      kill -9 node I
   pause I     stop node I with SIGSTOP: its connections stay open
-  resume I    let a paused node go on
-  restart I   stop node I in any state, start it again, wait until it is ready
-  add         add one node. Members are a fixed list in this version, so add
-              restarts each node in turn with the longer list. Each comes back
+  resume I    let it go on
+  restart I   stop node I, whatever its state, start it, wait until it is ready
+  add         one more node. Members are a fixed list in this version, so each
+              node is restarted in turn with the longer list: each comes back
               empty, and while the lists differ a key may be loaded twice
   logs I      print the log of node I
 
 I is 1…N, or "origin". Node I is kring-I on 127.0.0.1, port 8000+I; the origin
 is on port 8100. KRING_BASE_PORT=9001 moves nodes to 9001… and the origin to
-9100 (base + 99). Clusters on different ports run side by side. Without it,
-a command is for the cluster on 8001, or else for the only one that runs.
+9100 (base + 99); clusters on different ports run side by side. Without it,
+commands mean the cluster on 8001, or else the only one that runs.
 USAGE
 }
 
@@ -54,7 +54,7 @@ wrong() {
 
 # --- where things are -------------------------------------------------------
 
-# use_port PORT: all functions below work on the cluster with this base port.
+# use_port PORT: the functions below use the cluster with this base port.
 use_port() {
 	base=$1
 	state=$root/.kring
@@ -89,7 +89,7 @@ choose_port() {
 
 node_port() { echo $((base + $1 - 1)); }
 
-# port_of NAME, ready_url NAME: of a node or of the origin.
+# port_of NAME, ready_url NAME: those of a node or the origin.
 port_of() {
 	if [[ $1 == origin ]]; then echo "$origin_port"; else node_port "${1#kring-}"; fi
 }
@@ -101,7 +101,7 @@ ready_url() {
 	fi
 }
 
-# ask URL: goes straight to this machine, past any proxy of the environment.
+# ask URL: a direct request, without the environment's proxy.
 ask() { curl --noproxy '*' -sS -m 2 "$@"; }
 is_ready() { ask -f -o /dev/null "$(ready_url "$1")" 2>/dev/null; }
 
@@ -114,11 +114,11 @@ names() {
 
 # --- processes --------------------------------------------------------------
 
-# pid_of NAME prints the pid if this script started the process and it lives.
+# pid_of NAME: prints the pid if the started process is still alive.
 pid_of() {
 	local pid exe args want
 	[[ -r $state/$1.pid ]] && pid=$(<"$state/$1.pid") && [[ $pid =~ ^[0-9]+$ ]] || return 1
-	# A zombie has no exe: it is dead, and its parent has not yet waited for it.
+	# A zombie has no exe: it is dead, but its parent has not waited for it yet.
 	exe=$(readlink "/proc/$pid/exe" 2>/dev/null) || return 1
 	[[ ${exe% (deleted)} == "$bin" ]] || return 1
 	args=$(tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline") || return 1
@@ -139,8 +139,8 @@ state_of() {
 	if [[ ${stat%% *} == [Tt] ]]; then echo paused; else echo running; fi
 }
 
-# spawn NAME ARG…: runs the binary in the background in a session of its own.
-# The process gets no terminal, pipe, directory or lock of the caller.
+# spawn NAME ARG…: runs the binary in the background in its own session. It
+# inherits nothing of the caller: no terminal, pipe, directory or lock.
 spawn() {
 	local name=$1 fd exe
 	shift
@@ -156,8 +156,8 @@ spawn() {
 	local pid=$!
 	disown "$pid"
 	echo "$pid" >"$state/$name.pid"
-	# Until the exec is done the process is still this script, and pid_of would
-	# call it dead.
+	# Until the exec the process is still this script, and pid_of would call it
+	# dead.
 	while exe=$(readlink "/proc/$pid/exe") && [[ $exe != "$bin" ]]; do sleep 0.01; done
 }
 
@@ -169,7 +169,7 @@ start() {
 	fi
 }
 
-# stop NAME…: sends TERM to all, then KILL to those that do not end in time.
+# stop NAME…: TERM to all, then KILL to those that do not end in time.
 stop() {
 	local name pid tries=0 left
 	for name in "$@"; do
@@ -189,7 +189,8 @@ stop() {
 	done
 }
 
-# wait_ready NAME…: waits until each is ready; else says why not and returns 1.
+# wait_ready NAME…: waits until each one is ready. Otherwise it prints the
+# reason and returns 1.
 wait_ready() {
 	local name waiting=("$@") still tries=0 why
 	while ((${#waiting[@]})); do
@@ -230,30 +231,32 @@ pools:
     endpoints:
       - {name: a, url: "http://127.0.0.1:$origin_port"}
 auth:
-  allowed_origin_hosts: [127.0.0.1]   # of endpoints that are added over HTTP
+  allowed_origin_hosts: [127.0.0.1]   # for endpoints that are added over HTTP
 CONF
 	} >"$conf"
 	echo "$1" >"$state/nodes"
 }
 
-# forget removes the record of the cluster. The logs of a failed start stay.
+# forget: removes the cluster's files except the logs, which may explain a
+# failure.
 forget() { rm -f "$bin" "$conf" "$state/nodes" "$state"/*.pid; }
 forget_all() {
 	forget
 	rm -f "$state"/*.log
-	rmdir "$state" 2>/dev/null || true # the default one may hold other clusters
+	rmdir "$state" 2>/dev/null || true # the default directory may hold other clusters
 	rmdir "$root/.kring" 2>/dev/null || true
 }
 
 lock() {
-	# The script itself is the lock file, so no lock file is left behind.
+	# The lock is on the script itself, so no lock file is left behind.
 	exec 9<"$root/scripts/cluster.sh"
 	flock -w 300 9 || fail "another cluster.sh has been at work for 5 minutes; try again"
 }
 
 # --- commands ---------------------------------------------------------------
 
-# live sets `alive` to the living processes of the recorded cluster, paused or not.
+# live: sets `alive` to the processes of the recorded cluster that run, paused
+# or not.
 live() {
 	local name
 	alive=()
@@ -267,7 +270,7 @@ need_cluster() {
 	[[ -e $state/nodes ]] || fail "nothing is running (base port $base); start it with: scripts/cluster.sh up"
 }
 
-# name_of I: the name of the process that I means.
+# name_of I: the process named by I.
 name_of() {
 	local n
 	n=$(<"$state/nodes")
@@ -280,8 +283,8 @@ name_of() {
 	fi
 }
 
-# abandon undoes a failed up, except for the logs. The reader of its output may
-# be gone, and abandon must not wait for it.
+# abandon: undoes up, except for the logs of the started processes. The reader
+# of the output may have gone, so abandon must not wait for it.
 abandon() {
 	local code=$?
 	trap - EXIT
@@ -291,7 +294,7 @@ abandon() {
 		stop $(names)
 	fi
 	forget
-	rmdir "$state" 2>/dev/null || true # if there are no logs, or other clusters
+	rmdir "$state" 2>/dev/null || true # unless there are logs or other clusters
 	rmdir "$root/.kring" 2>/dev/null || true
 	exit $((code ? code : 1))
 }
@@ -310,7 +313,7 @@ up() {
 		status
 		return
 	fi
-	forget_all # a reboot or a failed start may have left files
+	forget_all # leftovers of a reboot or a failed start
 
 	for ((i = 1; i <= n; i++)); do
 		port=$(node_port "$i")
@@ -319,12 +322,12 @@ up() {
 	if port_in_use "$origin_port"; then fail "port $origin_port, for the origin, is in use; free it or set KRING_BASE_PORT"; fi
 
 	say "building"
-	# If this script ends early, it stops the processes that it started.
+	# An early end, for any reason, also ends the processes.
 	trap abandon EXIT
 	trap 'exit 130' HUP INT PIPE TERM
 	mkdir -p "$state"
 	"$root/scripts/build.sh" "$root/bin/kring" </dev/null || fail "the build failed"
-	# A later build must not change the program of a running cluster.
+	# A cluster keeps its program, whatever is built later.
 	cp "$root/bin/kring" "$bin"
 	write_config "$n"
 
@@ -332,7 +335,7 @@ up() {
 	# shellcheck disable=SC2046 # names are single words
 	if ! wait_ready $(names); then
 		echo "cluster.sh: stopped the others; the logs are in $state" >&2
-		exit 1 # by the trap
+		exit 1 # the trap cleans up
 	fi
 	trap - EXIT HUP INT PIPE TERM
 	if ((n == 1)); then say "1 node and the origin are ready"; else say "$n nodes and the origin are ready"; fi

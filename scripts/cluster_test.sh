@@ -32,8 +32,8 @@ base=$KRING_BASE_PORT
 state="$copy/.kring/port-$base"
 cd /
 
-# run ARG…: runs cluster.sh; output in $out, errors in $err, exit code in $code.
-# It ends only if no process in the background holds the pipe.
+# run ARG…: runs cluster.sh with its output in $out, its errors in $err, and its
+# exit code in $code. The pipe ends only if no background process holds it.
 run() {
 	code=0
 	out=$(timeout 300 "$copy/scripts/cluster.sh" "$@" 2>"$work/err") || code=$?
@@ -43,7 +43,7 @@ lines() { grep -c . <<<"$1" || true; }
 pids() { cat "$state"/*.pid | tr '\n' ' '; }
 ready() { ask -f -o "$work/answer" "http://127.0.0.1:$((base + $1 - 1))/readyz"; }
 members() { ask "http://127.0.0.1:$((base + $1 - 1))/v1/cluster" | jq '.members | length'; }
-# living PID…: the number of these processes that live.
+# living PID…: prints how many of the processes have not ended.
 living() {
 	local pid n=0
 	for pid in "$@"; do
@@ -67,13 +67,13 @@ prove "status without a cluster: exit code 1" "$code" 1 "$err" "*nothing is runn
 run down
 prove "down without a cluster is no error" "$code" 0 "$out" "*nothing is running*"
 
-# One invalid setting for all nodes: the origin starts and must be stopped.
+# An invalid setting of all nodes: the origin starts, and must be stopped.
 KRING_CACHE_MAX_BYTES=12XB run up
 prove "nodes that cannot start: exit code 1 and the node's own line" "$code" 1 "$err" "*kring-*did not start:*12XB*"
 prove "and the others are stopped" "$(yes port_in_use $((base + 99)))" no "$(yes test -e "$state/nodes")" no
 
-# An interrupted build: a go that never ends. All processes of the session get
-# the signal, as they do when a terminal is closed.
+# An interrupted build: a go that never ends, in a session whose processes all
+# get the signal, as when a terminal closes.
 mkdir "$work/slow"
 printf '#!/bin/sh\ntouch "%s/building"\nexec sleep 300\n' "$work" >"$work/slow/go"
 chmod +x "$work/slow/go"
@@ -85,7 +85,7 @@ code=0
 wait "$first" || code=$?
 prove "an interrupted build leaves nothing" "$code" 130 "$(yes test -e "$copy/.kring")" no
 
-# A start that is interrupted stops its nodes.
+# An interruption while the nodes start: they must be stopped.
 setsid "$copy/scripts/cluster.sh" up >"$work/up0" 2>&1 &
 first=$!
 until port_in_use $((base + 99)); do sleep 0.05; done
@@ -172,7 +172,7 @@ kill "$stranger"
 wait "$stranger" || true
 stranger=
 
-# A reader that leaves early: the demo stops the processes it has started.
+# A reader that leaves early: the demo stops its cluster.
 timeout 300 "$copy/scripts/demo.sh" 2>"$work/err" | head -n 5 >"$work/shown" || true
 prove "demo.sh | head: nothing is left behind" "$(wc -l <"$work/shown")" 5 "$(yes test -e "$copy/.kring")" no \
 	"$(yes port_in_use "$base")$(yes port_in_use $((base + 99)))" nono

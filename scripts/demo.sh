@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Starts three nodes and a slow origin, shows with curl what the cache does,
-# kills a node, goes on, and cleans up. It checks each thing that it shows: a
-# line "PASS …" with its figures, or "FAIL …" and exit code 1 at the end.
+# kills a node and goes on, and cleans up. It checks everything that it shows: a
+# line "PASS …" with figures, or "FAIL …" and exit code 1 at the end.
 #
-# Takes the ports of scripts/cluster.sh (8001…, 8100). If these are taken, it
-# goes on in steps of a thousand.
+# It uses the ports of scripts/cluster.sh (8001…, 8100), or the next free
+# thousand if they are in use.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
@@ -19,11 +19,10 @@ case ${1:-} in
 	cat <<'USAGE'
 usage: scripts/demo.sh
 
-Builds Kring and starts three nodes and a slow origin. Shows with curl what the
-cache does, and checks each thing that it shows (PASS or FAIL). Kills a node,
-goes on, and cleans up. This takes about half a minute. The ports are those of
-scripts/cluster.sh (8001…, 8100; KRING_BASE_PORT=9001: 9001…, 9100), or the
-next free ones.
+Builds Kring, starts three nodes and a slow origin, shows with curl what the
+cache does and checks each thing shown (PASS or FAIL), kills a node and goes on,
+and cleans up. Takes about half a minute, and the ports of scripts/cluster.sh
+(8001…, 8100; KRING_BASE_PORT=9001: 9001…, 9100) or the next free ones.
 USAGE
 	exit
 	;;
@@ -42,8 +41,8 @@ started=
 clean_up() {
 	local status=$?
 	trap - EXIT
-	# The reader of the output may be gone (demo.sh | head). Printing to it must not
-	# end the clean-up.
+	# The reader may have gone (demo.sh | head). A failed write must not end the
+	# clean-up.
 	trap '' HUP INT PIPE TERM
 	if [[ $started ]]; then
 		if ((status || failures)); then tail -n 5 "$state"/*.log 2>/dev/null || true; fi
@@ -60,9 +59,9 @@ cluster() { "$root/scripts/cluster.sh" "$@"; }
 
 node_url() { echo "http://127.0.0.1:$((KRING_BASE_PORT + $1 - 1))"; }
 
-# show URL ARG…: prints the request as a user would type it. Of the answer it
-# prints the status, some headers, the start of the body and the time. It leaves
-# the headers in $work/headers and the body in $work/body.
+# show URL ARG…: prints the request as a user would type it, and of the answer
+# the status, the named headers, the start of the body and the time. Afterwards
+# $work/headers has all headers, and $work/body the body.
 show() {
 	local url=$1 arg line="  \$ curl -i"
 	shift
@@ -70,7 +69,7 @@ show() {
 		case $arg in *[\ \"]*) line+=" '$arg'" ;; *) line+=" $arg" ;; esac
 	done
 	echo "$line $url"
-	: >"$work/body" # curl does not touch it if the answer has no body
+	: >"$work/body" # curl does not write the file if there is no body
 	ask -D "$work/headers" -o "$work/body" -w '%{time_total}' "$@" "$url" >"$work/time"
 	tr -d '\r' <"$work/headers" | grep -iE '^(http/[0-9.]+|cache-status:|etag:|age:) ' | sed 's/^/    /'
 	if [[ -s $work/body ]]; then
@@ -82,14 +81,14 @@ show() {
 status() { head -n 1 "$work/headers" | cut -d ' ' -f 2; }
 cache_status() { tr -d '\r' <"$work/headers" | sed -n 's/^[Cc]ache-[Ss]tatus: //p'; }
 
-# answers CODE: the number of lines of $work/codes with this status.
+# answers CODE: prints how many lines of $work/codes are this status.
 answers() { grep -c "^$1\$" "$work/codes" || true; }
 
 origin_loads() { ask "$origin/_/stats" | jq .loads; }
 loads_of() { ask "$origin/_/stats/$1" | jq .loads; }
 owner_of() { ask "$(node_url 1)/v1/explain/docs/$1" | jq -r .owner; }
 
-# key_of NODE NAME: the first of NAME-1, NAME-2, … that NODE owns.
+# key_of NODE NAME: prints the first of NAME-1, NAME-2, … that NODE owns.
 key_of() {
 	local i
 	for ((i = 1; ; i++)); do
@@ -100,14 +99,14 @@ key_of() {
 	done
 }
 
-# whole_document FILE KEY: the file is the origin's whole document of that key.
+# whole_document FILE KEY: FILE is the origin's whole document of that key.
 # shellcheck disable=SC2329 # called by prove
 whole_document() {
 	[[ $(jq -r .key "$1") == "$2" ]] &&
 		[[ $(jq -j '.key + "\n" + .version + "\n" + .pad' "$1" | sha256sum | cut -d ' ' -f 1) == "$(jq -r .sha256 "$1")" ]]
 }
 
-# books NODE…: the identities that /v1/stats promises, on each node.
+# books NODE…: checks the documented identities of /v1/stats at each node.
 books() {
 	local i
 	for i in "$@"; do
@@ -117,7 +116,8 @@ books() {
 	done
 }
 
-# cluster_books: the identities over all nodes, and with the count of the origin.
+# cluster_books: checks them over all nodes, and against the origin's own
+# counts.
 cluster_books() {
 	local i tries
 	for ((tries = 0; tries < 50; tries++)); do # an answer is counted just after it is written
@@ -133,7 +133,8 @@ cluster_books() {
 	return 1
 }
 
-# show_when_back NODE URL: the other nodes find NODE again by their own probes.
+# show_when_back NODE URL: the other nodes find a returned node by their own
+# probes.
 show_when_back() {
 	local tries
 	for ((tries = 0; tries < 200; tries++)); do
@@ -150,7 +151,7 @@ choose_ports 8001
 state=$root/.kring
 if ((KRING_BASE_PORT != 8001)); then state=$root/.kring/port-$KRING_BASE_PORT; fi
 origin=http://127.0.0.1:$((KRING_BASE_PORT + 99))
-started=yes # before up: an interrupted up may have started something
+started=yes # before up: an interrupted up may have started processes
 cluster up 3
 
 echo

@@ -1,6 +1,7 @@
 # shellcheck shell=bash
-# The other scripts source this file. need TOOL… installs missing tools with
-# apt-get. If it cannot, it names them in one line and exits with code 1.
+# Sourced by the other scripts. need TOOL… returns when every tool is there. It
+# installs missing tools with apt-get. If that fails it prints their names in
+# one line and exits with code 1.
 
 need() {
 	local tool missing=()
@@ -32,7 +33,8 @@ need() {
 		exit 1
 	fi
 	echo "${0##*/}: installing ${packages[*]}" >&2
-	# A mirror may be out of reach for a moment, or another apt-get may hold the lock.
+	# A mirror may be unreachable for a moment, and another apt-get may hold the
+	# lock.
 	local out apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o Acquire::Retries=5 -o DPkg::Lock::Timeout=300)
 	if ! out=$({ "${apt[@]}" update && "${apt[@]}" -y install --no-install-recommends "${packages[@]}"; } 2>&1 </dev/null); then
 		tail -n 5 <<<"$out" >&2
@@ -41,7 +43,7 @@ need() {
 	fi
 }
 
-# port_in_use PORT: does a process accept connections on 127.0.0.1:PORT?
+# port_in_use PORT: does a server accept connections on 127.0.0.1:PORT?
 port_in_use() {
 	(exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null
 }

@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# Scripts that show or test something source this file. Each proof prints a line
-# "PASS …" or "FAIL …", which scripts/test.sh counts.
+# Sourced by scripts that show or test something. Each check prints a line "PASS
+# …" or "FAIL …", which scripts/test.sh counts.
 
 failures=0
 
-# prove WHAT (GOT WANT)…: WANT is a pattern, as in [[ == ]].
+# prove WHAT (GOT WANT)…: WANT is a pattern of [[ == ]].
 prove() {
 	local what=$1 wrong=()
 	shift
@@ -21,10 +21,10 @@ prove() {
 		echo "PASS $what"
 	fi
 }
-# yes COMMAND…: prints yes if the command succeeds, else no.
+# yes COMMAND…: prints a command's success as a value for prove.
 yes() { if "$@"; then echo yes; else echo no; fi; }
 
-# verdict ends the script, with exit code 1 if a proof has failed.
+# verdict: ends the script, with exit code 1 if a check has failed.
 verdict() {
 	if ((failures)); then
 		echo "${0##*/}: $failures failed"
@@ -33,11 +33,12 @@ verdict() {
 	echo "${0##*/}: all passed"
 }
 
-# ask URL…: curl, straight to this machine, past any proxy of the environment.
+# ask URL…: a direct request with curl, without the environment's proxy.
 ask() { curl --noproxy '*' -sS -m 20 "$@"; }
 
-# choose_ports FIRST: exports KRING_BASE_PORT. It tries the given one (by default
-# FIRST) and goes on in steps of 1000, until four nodes and the origin have room.
+# choose_ports FIRST: exports KRING_BASE_PORT, the first base port with room for
+# four nodes and the origin. The search starts at KRING_BASE_PORT, or else at
+# FIRST, in steps of 1000.
 choose_ports() {
 	local base port
 	for ((base = ${KRING_BASE_PORT:-$1}; base < 60000; base += 1000)); do

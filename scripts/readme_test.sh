@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Types the commands of README.md in their order, as a newcomer would: in a copy
-# of the checkout without bin/, and without make. It compares the outputs in the
-# ```console blocks; numbers that differ from run to run (lifetimes, ages, times,
-# process ids) are compared as N. Every command of the ```sh blocks must end with
-# exit code 0. The cluster is on other ports.
+# Types the commands of README.md in order, as a newcomer would: in a copy of
+# the checkout without bin/ and without the variables of make. For ```console
+# blocks it compares the output; numbers that differ from run to run (lifetimes,
+# ages, times, process ids) are compared as N. Each command of a ```sh block
+# must end with exit code 0. The cluster runs on other ports.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
@@ -31,7 +31,7 @@ base=$KRING_BASE_PORT
 trap clean_up EXIT
 trap 'exit 130' INT TERM
 
-# there turns the README's ports into those of this cluster, back turns them back.
+# there and back translate the README's ports into this cluster's, and back.
 there=() back=()
 for ((i = 0; i < 9; i++)); do
 	there+=(-e "s/:$((8001 + i))\b/:$((base + i))/g")
@@ -42,10 +42,10 @@ back+=(-e "s/:$((base + 99))\b/:8100/g")
 same=(-E -e 's, +, ,g' -e 's/ttl=[0-9]+/ttl=N/g' -e 's/([Aa]ge: |max-age=|pid |time: )[0-9.]+/\1N/g' -e 's/[ \r]+$//'
 	-e 's/"(age|ttl|ms|at|version|view_id)":("[^"]*"|[0-9.]+)/"\1":N/g')
 
-# Each command goes into work/I.command, and the output that the README shows for
-# a ```console command into work/I.want. Comment lines are left out. A ```sh
-# command may have several lines. Scripts that CI runs by themselves are not
-# typed. The commands about /etc/kring are typed further below.
+# Each command goes into work/I.command. The README's output of a ```console
+# command goes into work/I.want; a comment line is neither. A ```sh command ends
+# with its last continued line. Two kinds of commands are left out: scripts that
+# CI runs by themselves, and commands about /etc/kring, which are below.
 awk -v dir="$work" '
 	function begin() { n++; file = sprintf("%s/%03d", dir, n) }
 	/^```console$/ { inside = "console"; next }
@@ -75,8 +75,8 @@ done
 prove "README: there is something to check" "$(find "$work" -name '*.command' | wc -l)" "1[0-9]"
 prove "README: a load and a scenario leave their pages" "$(grep -c '<svg' bin/run.html)" "[1-9]*" "$(grep -c '<svg' bin/stampede.html)" "[1-9]*"
 
-# Makes and checks the files of the sample configuration with the README's own
-# lines, with $work in place of /etc/kring.
+# The sample configuration: its files are made and checked with the lines of the
+# README's ```sh blocks about them, with $work in place of /etc/kring.
 mkdir "$work/etc"
 awk '/^```yaml$/ { inside = 1; next } /^```/ { inside = 0 } inside' README.md | sed "s,/etc/kring/,$work/etc/," >"$work/etc/kring.yaml"
 awk '/^```sh$/ { inside = 1; next } /^```/ { inside = 0 }

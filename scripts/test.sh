@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Runs everything that CI runs. Needs Go and git, and installs the other tools.
+# All checks of CI. Installs missing tools; needs Go and git.
 #
-#   scripts/test.sh           all checks
+#  scripts/test.sh           all checks
 #   scripts/test.sh --quick   without the race detector, the scripts' own tests
 #                             and the vulnerability check
 #
-# The last line is "N passed, N failed"; the lines before it name the checks that
-# were not run. The exit code is 0 only if nothing failed. Each check counts as
-# one, and so does each Go test, subtest and scenario of the scripts' tests. With
-# CI=true a check that is not run has failed.
+# The last line is "N passed, N failed", after the names of checks that were not
+# run. The exit code is 0 only if nothing failed. A check counts as one, and so
+# does each Go test, subtest, and scenario of a script's test. With CI=true a
+# check that cannot run has failed.
 set -euo pipefail
 exec </dev/null
 
@@ -17,14 +17,14 @@ cd "$root"
 # shellcheck source=scripts/need.sh
 source scripts/need.sh
 
-# 25 MB for the default build is the project's own limit.
+# The project's own limit is 25 MB for the default build.
 max_binary_bytes=25000000
 tags=(-tags "nomsgpack,nethttpomithttp2")
-# The flags are those of scripts/build.sh, so that both share compiled packages.
+# The flags of scripts/build.sh, so that both share the compiled packages.
 tool=(env GOFLAGS=-trimpath go tool -modfile=tools/go.mod)
 
 quick=
-how=(-race) # vet and the tests share packages that are compiled like this
+how=(-race) # vet and the tests share packages compiled with these flags
 for arg in "$@"; do
 	case $arg in
 	--quick)
@@ -51,7 +51,7 @@ passed=0
 failed=0
 not_run=()
 
-# check NAME COMMAND…: one check. Its output is shown only if it fails.
+# check NAME COMMAND…: runs one check, and shows its output if it fails.
 check() {
 	local name=$1 begun=$SECONDS
 	shift
@@ -65,16 +65,17 @@ check() {
 	fi
 }
 
-# go_tests DIR FLAG…: go test of a module. gotestsum counts the tests.
+# go_tests DIR FLAG…: runs go test in a module; gotestsum counts each test.
 go_tests() {
 	local dir=$1 p f s status=0
 	shift
 	rm -f "$work/failed" "$work/ended"
-	# Everything is built on all cores first. The tests then run one package at a
-	# time, because those of whole clusters tell silence from slowness by the clock.
-	go -C "$dir" test -run '^$' "$@" ./... >/dev/null 2>&1 || true # build errors are reported below
-	# TESTS_FAILED also counts packages that fail without a failing test, and tests
-	# that never ended. So passed tests are counted from the events of ended tests.
+	# First everything is built on all cores. Then the tests run one package at
+	# a time, because tests of whole clusters tell silence from slowness by the
+	# clock.
+	go -C "$dir" test -run '^$' "$@" ./... >/dev/null 2>&1 || true # the tests below report a failed build
+	# TESTS_FAILED also counts packages that fail without a failing test, and
+	# tests that never ended. The events of ended tests say which passed.
 	# shellcheck disable=SC2016 # sh expands it, after the tests
 	(cd "$dir" && WORK=$work "$work/gotestsum" --format pkgname --format-icons text --format-hide-empty-pkg --no-color \
 		--jsonfile-timing-events "$work/ended" --post-run-command 'sh -c "echo $TESTS_FAILED >$WORK/failed"' \
@@ -82,13 +83,14 @@ go_tests() {
 	read -r f <"$work/failed" || f=0
 	p=$(jq -s 'map(select(.Test and .Action == "pass")) | length' "$work/ended") || p=0
 	s=$(jq -s 'map(select(.Test and .Action == "skip")) | length' "$work/ended") || s=0
-	if ((f == 0 && (status || p == 0))); then f=1; fi # nothing ran, or go test itself failed
+	if ((f == 0 && (status || p == 0))); then f=1; fi # no test ran, or go test itself failed
 	passed=$((passed + p))
 	failed=$((failed + f))
 	if ((s)); then skipped "$s skipped Go tests in $dir"; fi
 }
 
-# scenarios SCRIPT…: runs a script that prints "PASS …" or "FAIL …" for each one.
+# scenarios SCRIPT…: runs a script that prints "PASS …" or "FAIL …" for each
+# scenario.
 scenarios() {
 	local status=0 p f
 	"$@" 2>&1 | tee "$work/out" || status=1
@@ -102,7 +104,7 @@ scenarios() {
 	failed=$((failed + f))
 }
 
-# skipped WHAT: is allowed on a developer's machine, and a failure in CI.
+# skipped WHAT: allowed on a developer's machine; a failure in CI.
 skipped() {
 	not_run+=("$1")
 	if [[ ${CI:-} == true ]]; then
@@ -130,8 +132,8 @@ small_enough() {
 	((size <= max_binary_bytes))
 }
 
-# online COMMAND…: runs a command that may need the module proxy. If the network
-# makes it fail, it is tried twice more.
+# online COMMAND…: runs a command that may need the module proxy. While the
+# network is the cause of its failure, it tries twice more.
 online() {
 	local pause
 	for pause in 5 20 0; do
@@ -146,13 +148,13 @@ online() {
 	return 1
 }
 
-# modules downloads everything that the checks below need of the module proxy, so
-# that a broken network is one failure with a clear message.
+# modules: downloads everything that the checks below need from the module
+# proxy. So a failing network is one failure that says so.
 modules() { online go mod download && online go -C tools mod download; }
 
 tidy() { online go mod tidy -diff; }
 
-# The database of known vulnerabilities comes from the module proxy, so that the
+# The database of known vulnerabilities comes from the module proxy, so the
 # machine needs no other server.
 vulnerability_database() {
 	local dir
@@ -160,10 +162,11 @@ vulnerability_database() {
 		online go run golang.org/x/vulndb/cmd/indexdb@latest -vulns "$dir/data/osv" -out "$work/vulndb"
 }
 
-# The check fails on a call of a vulnerable function in a module if the advisory is
-# two weeks old and names a version without the fault. Younger advisories are only
-# printed, so that a new one does not fail an old commit. Those of the standard
-# library are only printed too, because the machine's Go decides about them.
+# Calls of vulnerable functions in modules fail the check if the advisory is two
+# weeks old and names a version without them. Younger advisories are only
+# printed, so that no commit turns red because of a new advisory. Those in the
+# standard library are only printed, too: the user who installs Go must update
+# it.
 no_vulnerable_calls() {
 	"${tool[@]}" govulncheck -format json -db "file://$work/vulndb" "${tags[@]}" ./... >"$work/vulns" || return 1
 	jq -rs -f scripts/vulnerable_calls.jq "$work/vulns" >"$work/calls" || return 1

@@ -1,6 +1,6 @@
-# Prints a line for each call of a vulnerable function that govulncheck -format
-# json has found: "overdue: …" if the advisory is two weeks old and names a version
-# without the fault, else "warning: …".
+# Lists the calls of vulnerable functions that govulncheck -format json found,
+# one per line: "overdue: …" if the advisory is two weeks old and names a
+# version without the fault, else "warning: …".
 def published: sub("\\.[0-9]+Z$"; "Z") | fromdateiso8601;
 
 (map(select(.osv) | {key: .osv.id, value: (.osv.published | published)}) | from_entries) as $since

@@ -14,18 +14,19 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Request is what is sent, and what must come back: status 200 and a body of
-// that length.
+// Request is a request and its expected answer: status 200 and a body of this
+// length.
 type Request struct {
 	Bytes []byte
-	// Length is the body's length in bytes; it may be longer by up to Slack.
+	// Length is the body's length in bytes. The body may be longer by up to
+	// Slack.
 	Length, Slack int
-	// Mark must be in the body Marks times, if it is not empty.
+	// Mark must occur in the body Marks times, unless it is empty.
 	Mark  []byte
 	Marks int
 }
 
-// Get is the request for a path whose value has a length.
+// Get is the request for a path whose value has this length.
 func Get(host, path string, length int) Request {
 	return Request{Bytes: fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", path, host), Length: length}
 }
@@ -46,40 +47,40 @@ func (r *Request) check(p *parser) error {
 	return nil
 }
 
-// Target is a server and what may be asked of it.
+// Target is a server and its requests.
 type Target struct {
-	Addr     string // of IPv4, with a port
+	Addr     string // IPv4 address and port
 	Requests []Request
-	// Next, if set, gives the requests, each once; it is called by several
-	// goroutines.
+	// Next, if set, returns the requests, each once. Several goroutines call
+	// it.
 	Next func() *Request
 }
 
-// Config is one run.
+// Config is the settings of a run.
 type Config struct {
-	// Targets get the connections in turn; each connection asks one target, for
-	// requests chosen at random.
+	// Targets get the connections in turn. Each connection sends random
+	// requests of one target.
 	Targets     []Target
 	Connections int
 	// Threads share the connections.
 	Threads int
-	// CPU is the one that all threads run on; negative: any.
+	// CPU is the core of all threads; negative: any core.
 	CPU int
-	// Duration is for how long requests are begun; Count, if it is not 0, is
-	// how many requests each connection sends at most.
+	// Duration is how long new requests are sent. Count, if not 0, bounds the
+	// requests of each connection.
 	Duration time.Duration
 	Count    int
 	Seed     uint64
 }
 
-// Result is what a run came to.
+// Result is the result of a run.
 type Result struct {
-	Requests   int64 // answered, and right
-	Wrong      int64 // answered with another status or length, or broken off
+	Requests   int64 // answered correctly
+	Wrong      int64 // another status or length, or a broken answer
 	Reconnects int64 // after an answer that closed its connection
 	Elapsed    time.Duration
 	P50, P99   time.Duration
-	// Sample is one of the wrong answers.
+	// Sample is one of the wrong answers, as an error.
 	Sample error
 }
 
@@ -91,11 +92,11 @@ func (r *Result) RPS() float64 {
 	return float64(r.Requests) / r.Elapsed.Seconds()
 }
 
-// settle is how long the last answers may take after the run's end.
+// settle is how long the last answers may take after the end of the run.
 const settle = 10 * time.Second
 
 // Run sends requests until the time is over or the context ends, and waits for
-// the answers to all of them.
+// all answers.
 func Run(ctx context.Context, cfg Config) (Result, error) {
 	if len(cfg.Targets) == 0 || cfg.Connections < 1 || cfg.Threads < 1 {
 		return Result{}, errors.New("drive: no targets, connections or threads")
@@ -127,7 +128,7 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	return join(loops, begin), closeAll(loops)
 }
 
-// join adds up what the loops counted.
+// join adds up the counters of the loops.
 func join(loops []*loop, begin time.Time) Result {
 	var r Result
 	var last time.Time

@@ -16,7 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// histogramMax is the longest latency that is told apart, in microseconds.
+// histogramMax is the longest latency that the histogram distinguishes, in
+// microseconds.
 const histogramMax = 60_000_000
 
 // loop is one thread and its connections.
@@ -33,7 +34,7 @@ type loop struct {
 	wrong      int64
 	reconnects int64
 	sample     error
-	last       time.Time // when the last answer came
+	last       time.Time // time of the last answer
 	latency    *hdrhistogram.Histogram
 }
 
@@ -60,7 +61,7 @@ func newLoop(cfg Config, i int) (*loop, error) {
 	}, nil
 }
 
-// open makes a connection. Nothing is sent on it yet.
+// open makes a connection and sends nothing yet.
 func (l *loop) open(t *Target, addr netip.AddrPort) error {
 	c := &conn{target: t, addr: addr}
 	if err := c.dial(); err != nil {
@@ -69,7 +70,7 @@ func (l *loop) open(t *Target, addr netip.AddrPort) error {
 	return l.watch(c)
 }
 
-// watch has the loop hear of a connection.
+// watch registers a connection with the loop's epoll.
 func (l *loop) watch(c *conn) error {
 	l.conns[int32(c.fd)] = c
 	return l.control(unix.EPOLL_CTL_ADD, c, unix.EPOLLIN)
@@ -98,9 +99,9 @@ func (c *conn) dial() error {
 	return nil
 }
 
-// run sends and receives until the time is over and nothing is under way.
+// run sends and receives until the time is over and no request is in flight.
 func (l *loop) run(ctx context.Context, until time.Time) {
-	// The thread keeps what it is pinned to, so it ends with this goroutine.
+	// The pinned thread must not be used again, so it ends with this goroutine.
 	runtime.LockOSThread()
 	if l.cpu >= 0 {
 		var set unix.CPUSet
@@ -138,7 +139,7 @@ func (l *loop) run(ctx context.Context, until time.Time) {
 	}
 }
 
-// handle does what a connection is ready for.
+// handle reads and writes what a connection is ready for.
 func (l *loop) handle(c *conn, events uint32, more bool) {
 	if events&unix.EPOLLOUT != 0 {
 		l.send(c)
@@ -162,7 +163,7 @@ func (l *loop) handle(c *conn, events uint32, more bool) {
 			l.fail(fmt.Errorf("%.80q: %w", c.request.Bytes, err))
 		} else {
 			l.right++
-			// It only fails beyond the histogram's range.
+			// RecordValue fails only outside the histogram's range.
 			_ = l.latency.RecordValue(min(now.Sub(c.begun).Microseconds(), histogramMax))
 		}
 		c.request = nil
@@ -178,7 +179,7 @@ func (l *loop) handle(c *conn, events uint32, more bool) {
 	}
 }
 
-// receive reads what is there.
+// receive reads the available bytes.
 func (l *loop) receive(c *conn) (done bool, err error) {
 	n, err := unix.Read(c.fd, l.buf)
 	switch {
@@ -210,8 +211,8 @@ func (l *loop) next(c *conn) {
 	l.send(c)
 }
 
-// send writes what it can of a request; the rest waits for room. An error is
-// left to the reading side, which hears of it as well.
+// send writes as much of a request as the socket accepts; the rest waits.
+// Errors are left to the reading side, which sees them as well.
 func (l *loop) send(c *conn) {
 	waited := len(c.unsent) < len(c.request.Bytes)
 	n, err := unix.Write(c.fd, c.unsent)
@@ -231,7 +232,7 @@ func (l *loop) send(c *conn) {
 	}
 }
 
-// drop gives a broken connection up, and the request on it, and makes another.
+// drop closes a broken connection, gives up its request, and opens another.
 func (l *loop) drop(c *conn, err error) bool {
 	if c.request != nil {
 		l.flying--
@@ -240,7 +241,7 @@ func (l *loop) drop(c *conn, err error) bool {
 	return l.reopen(c)
 }
 
-// reopen replaces a connection. If that fails the loop goes on without it.
+// reopen replaces a connection. On failure the loop goes on without it.
 func (l *loop) reopen(c *conn) bool {
 	delete(l.conns, int32(c.fd))
 	err := unix.Close(c.fd)

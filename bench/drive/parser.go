@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// maxHead bounds an answer's header, and a chunk's line, in bytes.
+// maxHead bounds an answer's head, and a chunk's line, in bytes.
 const maxHead = 64 << 10
 
 // The states of a parser.
@@ -23,26 +23,26 @@ const (
 	complete
 )
 
-// parser reads one answer after the other, in whatever pieces they come.
+// parser reads answers one after the other, in pieces of any size.
 type parser struct {
 	keep bool // keep the body
 
 	state     state
 	line      []byte // an unfinished header or line
 	status    int
-	remaining int // bytes of the body or the chunk that are still to come
-	length    int // bytes of the body that came
+	remaining int // bytes of the body or chunk that are missing
+	length    int // bytes of the body so far
 	closes    bool
 	body      []byte
 }
 
-// reset makes the parser ready for the next answer.
+// reset prepares the parser for the next answer.
 func (p *parser) reset() {
 	*p = parser{keep: p.keep, line: p.line[:0], body: p.body[:0]}
 }
 
-// feed takes the next bytes. It reports whether the answer is complete; bytes
-// after its end are an error, for nothing more was asked for.
+// feed takes the next bytes, and reports whether the answer is complete. Bytes
+// after its end are an error: no further request was sent.
 func (p *parser) feed(b []byte) (done bool, err error) {
 	for len(b) > 0 {
 		switch p.state {
@@ -97,8 +97,8 @@ func (p *parser) feed(b []byte) (done bool, err error) {
 	return p.state == complete, nil
 }
 
-// until returns what is before end, without a copy where it came in one piece,
-// and what follows; nil while end has not come.
+// until splits b at end. It copies nothing if the part before end is in one
+// piece. before is nil if end has not arrived yet.
 func (p *parser) until(b []byte, end string) (before, rest []byte, err error) {
 	if len(p.line) == 0 {
 		if i := bytes.Index(b, []byte(end)); i >= 0 {
@@ -118,7 +118,7 @@ func (p *parser) until(b []byte, end string) (before, rest []byte, err error) {
 	return nil, nil, nil
 }
 
-// take counts a part of the body, and keeps it if it is wanted.
+// take counts a part of the body, and keeps it if keep is set.
 func (p *parser) take(b []byte) {
 	p.length += len(b)
 	if p.keep {
@@ -126,7 +126,7 @@ func (p *parser) take(b []byte) {
 	}
 }
 
-// head reads the status line and the few fields that say where the body ends.
+// head reads the status line and the fields that say where the body ends.
 func (p *parser) head(head []byte) error {
 	first, fields, _ := bytes.Cut(head, []byte("\r\n"))
 	if len(first) < 12 || string(first[:9]) != "HTTP/1.1 " {
@@ -141,7 +141,7 @@ func (p *parser) head(head []byte) error {
 		var field []byte
 		field, fields, _ = bytes.Cut(fields, []byte("\r\n"))
 		name, value, _ := bytes.Cut(field, []byte{':'})
-		switch len(name) { // most fields are told apart by that alone
+		switch len(name) { // the length alone rules out most fields
 		case len("Content-Length"):
 			if bytes.EqualFold(name, []byte("Content-Length")) {
 				if length, err = strconv.Atoi(string(bytes.TrimSpace(value))); err != nil || length < 0 {

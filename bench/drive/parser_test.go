@@ -34,7 +34,8 @@ func TestParser(t *testing.T) {
 		{name: "chunk longer than it says", text: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nxyz\r\n0\r\n\r\n", fails: "longer"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			// In one piece, in two at every place, and byte by byte.
+			// The pieces: the whole, two halves cut at every place, and single
+			// bytes.
 			for cut := range len(tc.text) {
 				checkAnswer(t, []string{tc.text[:cut], tc.text[cut:]}, tc.status, tc.body, tc.closes, tc.fails)
 			}
@@ -46,7 +47,7 @@ func TestParser(t *testing.T) {
 func checkAnswer(t *testing.T, pieces []string, status int, body string, closes bool, fails string) {
 	t.Helper()
 	p := parser{keep: true}
-	// What came before leaves no trace.
+	// The answer before leaves no trace.
 	if done, err := p.feed([]byte("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 3\r\n\r\nold")); !done || err != nil {
 		t.Fatalf("the answer before: %v, %v", done, err)
 	}
@@ -86,7 +87,7 @@ func TestParserBoundsHeaders(t *testing.T) {
 	}
 }
 
-// Whatever comes, in whatever pieces, is the same answer or the same error.
+// All inputs give the same answer or error in whatever pieces they arrive.
 func FuzzParser(f *testing.F) {
 	f.Add([]byte("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"), 3)
 	f.Add([]byte("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"), 50)

@@ -7,7 +7,7 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// newNetHTTP is the least that serves the store over HTTP: no router, no limits,
+// newNetHTTP is the least server of the store over HTTP: no router, no limits,
 // no metrics, and the value's type as the only header.
 func newNetHTTP(o Options) (*server, error) {
 	c, err := newCache(o)
@@ -27,12 +27,12 @@ func newNetHTTP(o Options) (*server, error) {
 		}
 		w.Header()["Content-Type"] = []string{a.Entry.ContentType}
 		if _, err := w.Write(a.Entry.Value); err != nil {
-			panic(http.ErrAbortHandler) // the asker is gone
+			panic(http.ErrAbortHandler) // the caller has left
 		}
 	}, c.Close), nil
 }
 
-// newGin is the same behind one Gin route without middleware.
+// newGin is the same server behind one Gin route without middleware.
 func newGin(o Options) (*server, error) {
 	c, err := newCache(o)
 	if err != nil {

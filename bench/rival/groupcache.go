@@ -12,24 +12,23 @@ import (
 // headerOwner says whether the node owns the key: "self" or "peer".
 const headerOwner = "Bench-Owner"
 
-// newDefaultGroupcache calls its peers as groupcache does unless it is told
-// otherwise: with http.DefaultTransport, which keeps two idle connections for
-// each host.
+// newDefaultGroupcache calls its peers with groupcache's default,
+// http.DefaultTransport, which keeps two idle connections to each host.
 func newDefaultGroupcache(o Options) (*server, error) {
 	return newGroupcache(o, nil)
 }
 
-// newTunedGroupcache keeps the connections to its peers.
+// newTunedGroupcache keeps more connections to its peers.
 func newTunedGroupcache(o Options) (*server, error) {
 	t := tunedTransport()
 	return newGroupcache(o, func(context.Context) http.RoundTripper { return t })
 }
 
 // newGroupcache is golang/groupcache's HTTPPool with a front that serves its
-// values. The front asks a key's owner itself and so passes by the hot cache
-// for other nodes' keys, in which groupcache would keep every tenth answer: it
-// has room for all of them here, and the call between nodes, which is to be
-// measured, would hardly ever be made.
+// values. The front calls a key's owner itself. This bypasses the hot cache, in
+// which groupcache keeps every tenth answer of another node: here it would have
+// room for all, and the call between the nodes, which the bench measures, would
+// hardly ever happen.
 func newGroupcache(o Options, transport func(context.Context) http.RoundTripper) (*server, error) {
 	self := "http://" + o.Listen
 	pool := groupcache.NewHTTPPoolOpts(self, nil)
@@ -76,7 +75,7 @@ func newGroupcache(o Options, transport func(context.Context) http.RoundTripper)
 		w.Header()["Content-Type"] = []string{"text/plain"}
 		w.Header()[headerOwner] = []string{owner}
 		if _, err := w.Write(value); err != nil {
-			panic(http.ErrAbortHandler) // the asker is gone
+			panic(http.ErrAbortHandler) // the caller has left
 		}
 	}, nil), nil
 }

@@ -20,18 +20,19 @@ import (
 	"kring/peers"
 )
 
-// callPath comes before group and key in the path of a call between nodes.
+// callPath is in front of group and key in the path of a call between nodes.
 const callPath = "/call/"
 
-// Headers of a call's answer, besides those that HTTP has.
+// Headers of a call's answer, besides HTTP's own.
 const (
 	headerKind = "Call-Kind"
 	headerAge  = "Call-Age" // nanoseconds
 	headerTTL  = "Call-TTL" // nanoseconds
 )
 
-// tunedTransport keeps as many idle connections as there are requests under
-// way: the default of two for each host closes most of them after one request.
+// tunedTransport keeps as many idle connections as there are requests in
+// flight. The default of two for each host would close most connections after
+// one request.
 func tunedTransport() *http.Transport {
 	return &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
@@ -44,15 +45,15 @@ func tunedTransport() *http.Transport {
 }
 
 // http1Peers call the owner with an ordinary HTTP/1.1 request, one at a time on each
-// connection. They only know gets, and take all members for alive.
+// connection. They support only gets, and take all members for alive.
 type http1Peers struct {
 	*peers.Peers // never started
 	urls         map[string]string
 	client       *http.Client
 }
 
-// newHTTP1Node is Kring's node in all but the call between the nodes: its
-// server and listener with their limits, its API, its cache, its ring.
+// newHTTP1Node is Kring's node in everything except the call between the nodes:
+// its server and listener with their limits, its API, its cache, its ring.
 func newHTTP1Node(o Options) (*server, error) {
 	number, err := o.number()
 	if err != nil {
@@ -149,8 +150,8 @@ func readAnswer(res *http.Response, owner string) (cache.Answer, error) {
 	return cache.Answer{Entry: e, Kind: cache.Kind(kind), Node: owner}, nil
 }
 
-// serveCalls answers the other nodes' calls. It is not behind Gin, which makes
-// it a little cheaper than a route of the API would be.
+// serveCalls answers the other nodes' calls. It is not behind Gin, and so a
+// little cheaper than a route of the API.
 func serveCalls(c *cluster.Cluster) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		group, key, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, callPath), "/")

@@ -14,16 +14,16 @@ import (
 	"kring/cache"
 )
 
-// spread is by how much the lengths of values differ, in bytes: another key's
-// value is nearly always of another length, which is what the loader looks at.
+// spread is the range of the lengths of values, in bytes. Another key's value
+// nearly always has another length, and the loader checks lengths.
 const spread = 96
 
-// ValueSize is the length of a key's value, at least least.
+// ValueSize is the length of a key's value; it is at least least.
 func ValueSize(key string, least int) int {
 	return least + int(crc32.ChecksumIEEE([]byte(key))%spread)
 }
 
-// newOrigin answers every path with the value of what follows its last slash.
+// newOrigin answers every path with the value of the part after its last slash.
 func newOrigin(o Options) (*server, error) {
 	text := bytes.Repeat([]byte("Kring is Frisian and Dutch for ring. "), (o.ValueBytes+spread)/37+1)
 	return bare(func(w http.ResponseWriter, r *http.Request) {
@@ -34,12 +34,12 @@ func newOrigin(o Options) (*server, error) {
 		h["Content-Length"] = []string{strconv.Itoa(n)}
 		h["Cache-Control"] = []string{"max-age=86400"}
 		if _, err := w.Write(text[:n]); err != nil {
-			panic(http.ErrAbortHandler) // the asker is gone
+			panic(http.ErrAbortHandler) // the caller has left
 		}
 	}, nil), nil
 }
 
-// source loads from the origin for the servers that have no loader themselves.
+// source loads from the origin for servers without a loader of their own.
 type source struct {
 	url    string
 	client *http.Client
@@ -68,7 +68,7 @@ func (s *source) value(ctx context.Context, key string) ([]byte, error) {
 	return body, nil
 }
 
-// Load makes it a cache.Loader.
+// Load implements cache.Loader.
 func (s *source) Load(ctx context.Context, l *cache.Load) (cache.Loaded, error) {
 	l.Sent.Add(1)
 	value, err := s.value(ctx, l.Key.Key)
@@ -81,7 +81,7 @@ func (s *source) Load(ctx context.Context, l *cache.Load) (cache.Loaded, error) 
 	}, nil
 }
 
-// newCache is Kring's cache, for those that compete with the rest of it.
+// newCache is Kring's cache for contestants that replace the rest of the node.
 func newCache(o Options) (*cache.Cache, error) {
 	group := cache.DefaultGroupConfig(Group)
 	group.Origin = cache.OriginConfig{Pool: "origin", Path: "/{key}"}

@@ -10,40 +10,41 @@ import (
 	"slices"
 )
 
-// Group is the name of the group that all contestants serve, and Prefix what
-// comes before the key in the paths of its values.
+// Group is the group that all contestants serve. Prefix is in front of the key
+// in the paths of its values.
 const (
 	Group  = "docs"
 	Prefix = "/v1/cache/" + Group + "/"
 )
 
-// Options are what a server is told.
+// Options are the settings of a server.
 type Options struct {
 	Kind   string // see Kinds
 	Listen string // host:port
-	// Peers are host:port of all nodes, the server's own address included.
+	// Peers are host:port of all nodes, including this one.
 	Peers []string
-	// Origin is the URL that values are loaded from: Origin + key.
+	// Origin is the URL in front of the keys: a value is loaded from Origin +
+	// key.
 	Origin   string
 	MaxBytes int64
-	// ValueBytes is the least length of a value, for the origin: see ValueSize.
+	// ValueBytes is the origin's least length of a value: see ValueSize.
 	ValueBytes int
 }
 
-// server is what a builder makes.
+// server is the result of a builder.
 type server struct {
 	*http.Server
-	// listener wraps what the server listens on; nil: not at all.
+	// listener wraps the server's listener; nil: no wrapper.
 	listener func(net.Listener) net.Listener
-	stop     func() error // called at the end; may be nil
+	stop     func() error // called at the end; nil: nothing
 }
 
-// bare is a server with nothing but a handler: no time-outs, no limits.
+// bare is a server with only a handler: no time-outs, no limits.
 func bare(h http.HandlerFunc, stop func() error) *server {
 	return &server{Server: &http.Server{Handler: h}, stop: stop}
 }
 
-// builders make each kind of server.
+// builders make the servers by kind.
 var builders = map[string]func(Options) (*server, error){
 	"origin":             newOrigin,
 	"net/http":           newNetHTTP,
@@ -53,7 +54,7 @@ var builders = map[string]func(Options) (*server, error){
 	"groupcache-default": newDefaultGroupcache,
 }
 
-// Kinds are the servers that there are.
+// Kinds are the kinds of servers.
 func Kinds() []string {
 	kinds := make([]string, 0, len(builders))
 	for k := range builders {
@@ -101,7 +102,7 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// number is the place of the server's own address among its peers', from 1.
+// number is the place of the server's own address among its peers, from 1.
 func (o *Options) number() (int, error) {
 	i := slices.Index(o.Peers, o.Listen)
 	if i < 0 {
@@ -112,5 +113,5 @@ func (o *Options) number() (int, error) {
 
 func nodeName(number int) string { return fmt.Sprintf("kring-%d", number) }
 
-// budget is the memory for values.
+// budget is the memory for values, in bytes.
 func (o *Options) budget() int64 { return cmp.Or(o.MaxBytes, 64<<20) }

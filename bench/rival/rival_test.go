@@ -18,13 +18,14 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) { http.DefaultClient.CloseIdleConnections() }),
-		// Kept connections of transports that live as long as the process.
+		// These belong to kept connections of transports that live as long as
+		// the process.
 		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"))
 }
 
 const least = 50
 
-// start runs a server until the test is over.
+// start runs a server until the test ends.
 func start(t *testing.T, o rival.Options) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -73,7 +74,7 @@ func startOrigin(t *testing.T) string {
 	return "http://" + addr + rival.Prefix
 }
 
-// Every contestant serves what the origin has.
+// Every contestant serves the origin's values.
 func TestContestantsServeTheSame(t *testing.T) {
 	origin := startOrigin(t)
 	for _, kind := range []string{"net/http", "gin", "kring-http1-peers", "groupcache"} {
@@ -96,7 +97,7 @@ func TestContestantsServeTheSame(t *testing.T) {
 	}
 }
 
-// The variant's nodes pass gets on to the owner, and say so.
+// The nodes of the variant forward gets to the owner, and say so.
 func TestHTTP1NodesCallEachOther(t *testing.T) {
 	origin := startOrigin(t)
 	nodes := []string{nodetest.FreeAddress(t), nodetest.FreeAddress(t), nodetest.FreeAddress(t)}

@@ -11,9 +11,9 @@ type inMemory interface {
 }
 
 // Unread is how many bytes a read of c would find at once. Without bytes, err is
-// the error that a read would give instead of waiting: io.EOF where the other
-// side has closed, net.ErrClosed where this side has. Where that cannot be
-// known, Unread finds nothing.
+// the error that a read would give at once: io.EOF if the other side has closed,
+// net.ErrClosed if this side has. Where this cannot be known, Unread returns 0 and
+// nil.
 func Unread(c net.Conn) (n int, err error) {
 	if m, ok := c.(inMemory); ok {
 		return m.Unread()

@@ -31,7 +31,7 @@ func unread(c net.Conn) (n int, err error) {
 }
 
 // Acknowledged is how many bytes the other side has acknowledged (RFC 4898,
-// tcpEStatsAppHCThruOctetsAcked); ok is false if c is not an open TCP connection.
+// tcpEStatsAppHCThruOctetsAcked). ok is false if c is not an open TCP connection.
 func Acknowledged(c net.Conn) (n uint64, ok bool) {
 	info := tcpInfo(c)
 	if info == nil {
@@ -40,14 +40,14 @@ func Acknowledged(c net.Conn) (n uint64, ok bool) {
 	return info.Bytes_acked, true
 }
 
-// WasReset reports whether the other side has reset the connection; known is
-// false if that cannot be told.
+// WasReset reports whether the other side has reset the connection. known is
+// false if the system cannot tell.
 func WasReset(c net.Conn) (reset, known bool) {
 	info := tcpInfo(c)
 	return info != nil && info.State == unix.BPF_TCP_CLOSE, info != nil
 }
 
-// tcpInfo is nil for what is not an open TCP connection.
+// tcpInfo is nil unless c is an open TCP connection.
 func tcpInfo(c net.Conn) (info *unix.TCPInfo) {
 	err := control(c, func(fd uintptr) {
 		info, _ = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
@@ -59,7 +59,7 @@ func tcpInfo(c net.Conn) (info *unix.TCPInfo) {
 }
 
 // control calls f with the socket of c. Its error is errors.ErrUnsupported for a
-// connection without a socket, else that the connection is closed on this side.
+// connection without a socket. Any other error means that this side has closed it.
 func control(c net.Conn, f func(fd uintptr)) error {
 	sc, ok := unwrapped(c).(syscall.Conn)
 	if !ok {

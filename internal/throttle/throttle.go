@@ -10,13 +10,13 @@ import (
 // Once is the interval of a line that is not to be repeated.
 const Once time.Duration = math.MaxInt64
 
-// Lines remembers which lines were logged. The key of a line is what it is about.
+// Lines remembers which lines were logged. A line's key says what it is about.
 type Lines[K comparable] struct {
 	most int
 
 	mu       sync.Mutex // guards what follows
 	lines    map[K]*line
-	leftOver int // lines that were skipped and have no entry
+	leftOver int // skipped lines of forgotten keys, or without room for their key
 }
 
 type line struct {

@@ -5,21 +5,21 @@ import (
 	"testing"
 )
 
-// A key that was added is known as long as fewer than metKeys others came
-// after it, and hardly any other is taken for one.
-func TestMet(t *testing.T) {
-	var m met
+// A key that was added is known until seenPerGeneration others have been added after
+// it. Hardly any new key is taken for a known one.
+func TestSeenKeys(t *testing.T) {
+	var m seenKeys
 	if m.has(1) {
 		t.Error("something is known to begin with")
 	}
 	hash := rand.New(rand.NewPCG(1, 2)).Uint64
-	old := make([]uint64, 3*metKeys)
+	old := make([]uint64, 3*seenPerGeneration)
 	for i := range old {
 		old[i] = hash()
 		m.add(old[i])
 		m.add(old[i]) // again makes no difference
 	}
-	for _, h := range old[2*metKeys:] {
+	for _, h := range old[2*seenPerGeneration:] {
 		if !m.has(h) {
 			t.Fatalf("%x is forgotten", h)
 		}
@@ -34,7 +34,7 @@ func TestMet(t *testing.T) {
 	if wrong > tries/250 {
 		t.Errorf("%d of %d keys are taken for known ones", wrong, tries)
 	}
-	var none *met
+	var none *seenKeys
 	none.add(1)
 	if none.has(1) {
 		t.Error("a group without a limit knows keys")

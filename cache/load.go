@@ -8,57 +8,9 @@ import (
 	"time"
 )
 
-// flight is one load of one key, under way or about to be. It belongs to no
-// caller: its context ends at its own deadline, and waiters come and go.
-type flight struct {
-	id    uint64 // see Waiting
-	key   Key
-	h     uint64
-	group *group
-
-	// Guarded by the mutex of its flights.
-	load    Load
-	term    Term
-	marked  bool // a write has begun since it began: the result is not stored, and no get joins
-	landed  bool // out is final
-	starter bool // the get that started it still waits: the load goes on that get's account
-	waiters int
-
-	ctx    context.Context
-	cancel context.CancelFunc
-
-	done chan struct{} // closed once landed
-	out  outcome       // written before done is closed, then read by all
-}
-
-// outcome is how a flight ended.
-type outcome struct {
-	entry  *Entry
-	err    error
-	status int
-	stored bool
-	found  bool // the store had it by the time that the load was to begin
-	paid   bool // the starter is counted as the load; else refreshes were
-}
-
-// answer is a waiter's part of the outcome.
-func (o *outcome) answer(starter bool) Answer {
-	a := Answer{Entry: o.entry, Kind: KindJoined, Status: o.status, Stored: o.stored}
-	switch {
-	case !starter:
-	case o.paid:
-		a.Kind = KindLoad
-	case o.found:
-		a.Kind = KindHit
-	default:
-		a.Kind = KindRefused
-	}
-	return a
-}
-
 // newFlight makes a flight, for a get with that context.
-func (r *Read) newFlight(ctx context.Context, term Term) *flight {
-	f := &flight{id: r.c.loadIDs.Add(1), key: owned(r.key), h: r.h, group: r.g, term: term, done: make(chan struct{})}
+func (c *Cache) newFlight(ctx context.Context, g *group, key Key, h uint64, term Term) *flight {
+	f := &flight{id: c.loadIDs.Add(1), key: owned(key), h: h, group: g, term: term, done: make(chan struct{})}
 	f.load.Key = f.key
 	f.load.RequestID, _ = ctx.Value(RequestIDKey{}).(string)
 	return f
@@ -131,14 +83,17 @@ func (c *Cache) land(f *flight, out outcome, endpoint string, began time.Time) {
 	case current && verdict(out.err) == ValueEnded:
 		c.store.remove(f.h, f.key)
 	}
-	s.memory.landed(f, &out, endpoint, began, now)
+	f.rememberLocked(&s.memory, &out, endpoint, began, now)
 	f.payLocked(&out)
 	told := f.waiters > 0 || errors.Is(f.ctx.Err(), context.Canceled)
 	s.landLocked(f, out, now)
 	s.mu.Unlock()
 	close(f.done)
 	f.cancel()
-	c.tellBackground(f.group, out.err, told)
+	// Overloaded is this node's own limit: the next get tries again.
+	if out.err == nil || !told && !c.Draining() && !errors.Is(out.err, ErrOverloaded) {
+		f.group.failing.landed(c.log, f.group.Name, out.err)
+	}
 }
 
 // keep stores the value of an unmarked flight. What may not be stored takes
@@ -149,6 +104,31 @@ func (c *Cache) keep(f *flight, e *Entry, now time.Time) bool {
 		return false
 	}
 	return c.store.put(f.h, f.key, e)
+}
+
+// rememberLocked remembers how a flight ended. An error is remembered for the gets that ask
+// next, unless it says nothing of the origin: a panic's, that of a load that no get
+// wanted any more, that of one that was not admitted.
+func (f *flight) rememberLocked(m *memory, out *outcome, endpoint string, began, now time.Time) {
+	err := out.err
+	if f.load.Sent.Load() > 0 || err == nil || endpoint != "" {
+		last := &LastLoad{Endpoint: endpoint, At: began, Millis: float64(now.Sub(began)) / float64(time.Millisecond), Waited: f.waiters}
+		var known *Error
+		if err == nil {
+			last.Status = out.status
+		} else if errors.As(err, &known) {
+			last.Code = known.Code
+		}
+		m.loads.Add(f.key, last)
+	}
+	switch {
+	case err == nil:
+		m.forgive(f.key)
+	case f.marked, f.term == Unowned, errors.Is(f.ctx.Err(), context.Canceled):
+	case errors.Is(err, ErrInternal), errors.Is(err, ErrOverloaded), errors.Is(err, ErrNoEligibleEndpoint), errors.Is(err, ErrBadKey):
+	default:
+		m.failed(f.key, err, now)
+	}
 }
 
 // payLocked enters the requests that the origins saw: one on the account of
