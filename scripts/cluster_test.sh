@@ -145,7 +145,7 @@ run logs 1
 prove "logs" "$code" 0 "$(lines "$out")" "[1-9]*"
 
 run add
-prove "add: a fourth node, in everybody's list" "$code" 0 "$(yes ready 4)" yes \
+prove "add: a fourth node, in the list of all nodes" "$code" 0 "$(yes ready 4)" yes \
 	"$(members 1)$(members 2)$(members 3)$(members 4)" 4444
 
 cp "$state/kring" "$work/kring"
@@ -167,7 +167,7 @@ mkdir -p "$state"
 echo 1 >"$state/nodes"
 echo "$stranger" >"$state/kring-1.pid"
 run down
-prove "a pid that has become somebody else's is left alone" "$code" 0 "$(living "$stranger")" 1
+prove "a pid that another process has got is left alone" "$code" 0 "$(living "$stranger")" 1
 kill "$stranger"
 wait "$stranger" || true
 stranger=

@@ -44,8 +44,8 @@ func (c *Cluster) Books(n *Node) Books {
 	return b
 }
 
-// checkBooks waits until nothing is in flight any more, that is until the
-// identities hold, and reports those that never do.
+// checkBooks waits until the identities hold, that is until nothing is in
+// flight, and reports the ones that never hold.
 func (c *Cluster) checkBooks() {
 	var wrong []string
 	for deadline := time.Now().Add(c.patience()); ; {
@@ -91,7 +91,7 @@ func (c *Cluster) unbalanced() (wrong []string) {
 	return wrong
 }
 
-// logBuffer keeps what a node logs.
+// logBuffer keeps the log of a node.
 type logBuffer struct {
 	mu sync.Mutex // guards b
 	b  strings.Builder

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// network is the loopback network of a cluster with a hand on every
-// connection: a node's can be frozen (open, but nothing moves, as when its
+// network is the loopback network of a cluster. It controls every connection: a
+// node's connections can be frozen (open, but nothing moves, as when its
 // process is stopped) or cut (as when its process is killed).
 type network struct {
 	t     testing.TB
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	hosts map[string]*host
 }
 
@@ -24,10 +24,10 @@ type host struct {
 	name     string
 	listener net.Listener
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	conns  map[*conn]struct{}
 	dead   bool
-	frozen chan struct{} // closed when the host thaws; nil when it is not frozen
+	frozen chan struct{} // closed when the host thaws; nil while it is not frozen
 	cut    map[string]bool
 }
 
@@ -35,8 +35,8 @@ var errDead = errors.New("nodetest: the host is dead")
 
 func newNetwork(t testing.TB) *network { return &network{t: t, hosts: map[string]*host{}} }
 
-// host makes a host that listens on a free port of 127.0.0.1, or on the
-// address of its dead predecessor.
+// host makes a host that listens on a free port of 127.0.0.1, or at the address
+// of its dead predecessor.
 func (n *network) host(name string) (*host, error) {
 	n.mu.Lock()
 	old := n.hosts[name]
@@ -45,7 +45,7 @@ func (n *network) host(name string) (*host, error) {
 	if old != nil {
 		address = old.listener.Addr().String()
 	} else {
-		address = FreeAddress(n.t) // and it is free when the host comes back
+		address = FreeAddress(n.t) // reserved, so that the host can come back there
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -58,7 +58,7 @@ func (n *network) host(name string) (*host, error) {
 	return h, nil
 }
 
-// named is the host that listens on an address, or nil.
+// named is the host that listens at an address, or nil.
 func (n *network) named(address string) *host {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -72,7 +72,7 @@ func (n *network) named(address string) *host {
 
 func (h *host) listen(string, string) (net.Listener, error) { return hostListener{h.listener, h}, nil }
 
-// dial is what a node of this host dials with.
+// dial makes the dialler of a node on this host.
 func (n *network) dial(h *host) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, netw, address string) (net.Conn, error) {
 		if to := n.named(address); to != nil && h.isCut(to.name) {
@@ -97,7 +97,7 @@ func (h *host) adopt(c net.Conn) (net.Conn, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.dead {
-		_ = c.Close() // the host is gone: nobody is left to tell
+		_ = c.Close() // the host is gone, so no test needs the error
 		return nil, errDead
 	}
 	w := &conn{Conn: c, host: h, closed: make(chan struct{})}
@@ -116,16 +116,17 @@ func (h *host) kill() {
 		h.frozen = nil
 	}
 	h.mu.Unlock()
-	_ = h.listener.Close() // closed is what it is meant to be
+	_ = h.listener.Close() // it is closed on purpose
 	for c := range conns {
 		if tcp, ok := c.Conn.(*net.TCPConn); ok {
-			_ = tcp.SetLinger(0) // a killed process's unsent bytes are lost
+			_ = tcp.SetLinger(0) // a killed process loses its unsent bytes
 		}
 		_ = c.Close()
 	}
 }
 
-// freeze stops all traffic of the host until the returned function is called.
+// freeze stops all traffic of the host until the caller calls the returned
+// function.
 func (h *host) freeze() (thaw func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -164,7 +165,7 @@ func (l hostListener) Accept() (net.Conn, error) {
 	}
 }
 
-// conn is a connection whose reads and writes stop while its host is frozen.
+// conn is a connection that blocks reads and writes while its host is frozen.
 type conn struct {
 	net.Conn
 	host   *host
@@ -183,20 +184,20 @@ func (c *conn) wait() {
 
 func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	c.wait() // what arrived while the host was frozen is seen when it thaws
+	c.wait() // bytes that arrived while the host was frozen are read after the thaw
 	return n, err
 }
 
 func (c *conn) Write(b []byte) (int, error) {
 	c.wait()
 	if c.host.isDead() {
-		return 0, errDead // a killed process answers nobody, while its connections close one by one
+		return 0, errDead // a killed process answers no request, but its connections close one by one
 	}
 	return c.Conn.Write(b)
 }
 
-// SyscallConn lets the origin's loader look at the socket, as it does at a
-// connection that nobody has wrapped.
+// SyscallConn lets the origin's loader look at the socket, as on an unwrapped
+// connection.
 func (c *conn) SyscallConn() (syscall.RawConn, error) {
 	sc, ok := c.Conn.(syscall.Conn)
 	if !ok {
@@ -213,10 +214,10 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// poll is how often a condition is looked at, and patience for how long: what
-// takes a moment elsewhere may take a busy machine half a minute. A test that has
-// waited in vain must still end before go test's time-out, or nobody reads for
-// what it has waited.
+// poll is the time between two looks at a condition, and patience is the
+// longest wait. A busy machine may need half a minute for a moment's work. A
+// test that waits in vain must still end before go test's time-out, else its
+// message would be lost.
 const (
 	poll     = 5 * time.Millisecond
 	patience = 45 * time.Second
