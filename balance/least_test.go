@@ -3,7 +3,6 @@ package balance_test
 import (
 	"errors"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,20 +69,7 @@ func TestLeastAssignedIsEven(t *testing.T) {
 		p := b.open(t, config("least_assigned", 1, 1, 1))
 		names(t, p, 1, true)
 		before := p.Status().LocalPicks
-		var wg sync.WaitGroup
-		for range clients {
-			wg.Go(func() {
-				for range each {
-					got, err := p.Pick(t.Context())
-					if err != nil {
-						t.Errorf("pick: %v", err)
-						return
-					}
-					got.Done(balance.Success)
-				}
-			})
-		}
-		wg.Wait()
+		pickAtOnce(t, p, clients, each, succeed)
 		var total, least, most int64
 		least = 1 << 40
 		for _, e := range p.Inspect(t.Context()).Endpoints {
@@ -388,7 +374,7 @@ func TestEveryOutcomeEndsTheLease(t *testing.T) {
 	everyBackend(t, func(t *testing.T, b backend) {
 		cfg := config("least_in_flight", 3, 1, 2)
 		p := b.open(t, cfg)
-		loadsThatEndAnyhow(t, p, 8, 10_000/8)
+		pickAtOnce(t, p, 8, 10_000/8, anyhow)
 		for _, e := range p.Inspect(t.Context()).Endpoints {
 			if e.InFlight != 0 {
 				t.Errorf("endpoint %s: %d in flight, want 0", e.Name, e.InFlight)

@@ -99,8 +99,8 @@ func fill(t *testing.T, w *os.File) {
 	}
 }
 
-// speak starts a kring that writes to files.
-func speak(t *testing.T, stdout, stderr *os.File, args ...string) *process {
+// speak starts a kring that writes to these.
+func speak(t *testing.T, stdout, stderr io.Writer, args ...string) *process {
 	t.Helper()
 	cmd := exec.Command("kring", args...)
 	cmd.Dir = t.TempDir()

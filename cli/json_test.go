@@ -40,22 +40,10 @@ func records(t *testing.T, text string) (all []record) {
 func TestAllIsJSON(t *testing.T) {
 	origin := run(t, nil, "origin", "--listen", "127.0.0.1:0", "--latency", "1h")
 	stdout, stderr := &testlog.Buffer{}, &testlog.Buffer{}
-	cmd := exec.Command("kring", "serve", "--log-format", "json", "--listen", "127.0.0.1:0", "--node-id", "n", "--insecure",
+	p := speak(t, stdout, stderr, "serve", "--log-format", "json", "--listen", "127.0.0.1:0", "--node-id", "n", "--insecure",
 		"--cache-max-bytes", "900TiB", "--limits-request-timeout", "1h", "--handoff-drain-timeout", "1h",
 		"--groups", `[{name: docs, load_timeout: 1h, origin: {pool: p, path: "/docs/{key}"}}]`,
 		"--pools", `[{name: p, endpoints: [{name: a, url: "`+origin.url+`"}]}]`)
-	cmd.Dir = t.TempDir()
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "GOCOVERDIR=" + t.TempDir()}
-	cmd.Stdout, cmd.Stderr = stdout, stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	p := &process{cmd: cmd, done: make(chan error, 1)}
-	go func() {
-		p.done <- cmd.Wait()
-		close(p.done)
-	}()
-	t.Cleanup(p.kill)
 	until(t, "the ready line", func() bool { return strings.Contains(stdout.String(), "\n") })
 	ready := records(t, stdout.String())[0]
 	if ready.Msg != "kring ready" || ready.ID != "n" || ready.Nodes != 1 || ready.Share != 1 || ready.Config != "built-in" || !strings.HasPrefix(ready.URL, "http://127.0.0.1:") {
