@@ -158,7 +158,7 @@ func TestGetManyHoldsFewLargeValues(t *testing.T) {
 					t.Errorf("key %s has the value of %s", keys[at+i], got)
 				}
 			}
-			<-time.After(10 * time.Millisecond) // whatever has begun ends meanwhile
+			<-time.After(10 * time.Millisecond) // the gets that have begun end meanwhile
 			values.add(-int32(len(results)))
 		}
 		if b := s.Stats(); b.Gets != 200 || b.Peer != 200 || len(s.peers.calls()) != 200 {
@@ -360,7 +360,8 @@ func TestGetManyEndsWithItsCaller(t *testing.T) {
 	})
 }
 
-// The first key is to be loaded, and what follows fills the memory of the batch.
+// The first key is to be loaded, and the values of the next ones fill the memory of the
+// batch.
 func TestGetManyOfAMissingKeyBeforeLargeStoredOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := alone(t, func(o *cache.Options) { o.Config.MaxValueBytes = 4 << 20 })
@@ -560,7 +561,7 @@ func (r *room) charged(e *cache.Entry) int {
 	return r.bytes[e]
 }
 
-// What came from another node is charged until the caller asks for the next results.
+// A value of another node is charged until the caller asks for the next results.
 func TestValuesOfABatchAreChargedUntilTheyAreUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &room{bytes: map[*cache.Entry]int{}}

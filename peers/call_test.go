@@ -309,8 +309,8 @@ func TestAnAnswerThatCouldNotBeWrittenIsNotDelivered(t *testing.T) {
 	})
 }
 
-// A link of a process that has gone may end when its successor is there already. What
-// was sent on it is not the successor's.
+// A link of a process that has gone may end when its successor is there already. The
+// answers on it are not the successor's.
 func TestALateEndOfAPredecessorsLinkIsNotTheSuccessors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := start(t, 2)
