@@ -9,16 +9,6 @@ import (
 	"io"
 )
 
-// Protocol is the version of the frames that this code speaks; minProtocol is
-// the oldest that it still does.
-//
-// Since version 2 a loading frame may have a body, and the call has no slot from
-// then on.
-const (
-	Protocol    = 2
-	minProtocol = 1
-)
-
 // A handshake has four messages. The side that dialled speaks first:
 //
 //	→ hello   ← hello or refusal   → proof or refusal   ← proof or refusal
@@ -47,13 +37,6 @@ func proof(secret, role string, dialler, listener, about []byte) []byte {
 		mac.Write(part)
 	}
 	return mac.Sum(nil)
-}
-
-// Claim is what the other side of a link says it is.
-type Claim struct {
-	hello
-	about
-	Proven bool // it knows the secret, if this node has one
 }
 
 // turnAway tells the other side why, and returns why.

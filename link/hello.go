@@ -14,6 +14,16 @@ const (
 	MaxName = 256
 )
 
+// Protocol is the version of the frames that this code speaks; minProtocol is
+// the oldest that it still does.
+//
+// Since version 2 a loading frame may have a body, and the call has no slot from
+// then on.
+const (
+	Protocol    = 2
+	minProtocol = 1
+)
+
 // hello is what each side of a new link says first.
 type hello struct {
 	MinProtocol, MaxProtocol byte
@@ -71,6 +81,13 @@ func (d *Decoder) about() about {
 		*n = d.Uint64()
 	}
 	return a
+}
+
+// Claim is what the other side of a link says it is.
+type Claim struct {
+	hello
+	about
+	Proven bool // it knows the secret, if this node has one
 }
 
 // name reads a text of at most MaxName bytes.

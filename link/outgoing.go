@@ -9,18 +9,6 @@ import (
 	"sync/atomic"
 )
 
-// maxCalls is how many calls without a final answer one link may carry, besides
-// those that are known to wait: see progress.go.
-const maxCalls = 1024
-
-var (
-	// ErrSilent fails a call on a link that brought no frame for too long.
-	ErrSilent = errors.New("silence")
-	// ErrCrowded refuses a call whose time was over before it had a slot, or an answer
-	// for which there is no room.
-	ErrCrowded = errors.New("too much on the link")
-)
-
 // Peer is the other node of an Outgoing link, as the node that calls it knows it.
 type Peer interface {
 	// Called reports whether the node is called at all now. The channel is closed

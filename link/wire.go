@@ -29,24 +29,6 @@ const (
 	framePong                         // the ping's 8 bytes, and what else its sender says
 )
 
-// kinds is the table of frames. A new kind of frame is one row here and one
-// method of the end that takes it.
-var kinds = [...]struct {
-	least, most int // of the body, in bytes
-	// The method that takes the frame, at the end that calls and at the end that
-	// answers. An end without one breaks the link.
-	outgoing func(*Outgoing, header) error
-	incoming func(*Incoming, header) error
-}{
-	frameCall:    {1, MaxMeta + ChunkLen, nil, (*Incoming).called},
-	frameChunk:   {1, ChunkLen, (*Outgoing).chunk, (*Incoming).chunk},
-	frameAnswer:  {1, MaxMeta + ChunkLen, (*Outgoing).answered, nil},
-	frameLoading: {0, MaxProgress, (*Outgoing).progress, nil},
-	frameCancel:  {0, 0, nil, (*Incoming).cancelled},
-	framePing:    {8, 8, nil, (*Incoming).pinged},
-	framePong:    {8, MaxMeta, (*Outgoing).pong, nil},
-}
-
 const (
 	headerLen = 32
 	// ChunkLen is the most of a value in one frame, so that a big value delays
@@ -54,10 +36,24 @@ const (
 	ChunkLen = 64 << 10
 	// MaxMeta bounds everything in a frame but the value: key, types, tags.
 	MaxMeta = 128 << 10
+	// maxCalls is how many calls without a final answer one link may carry, besides
+	// those that are known to wait: see progress.go.
+	maxCalls = 1024
 )
 
-// ErrBadFrame closes the link that carried it.
-var ErrBadFrame = errors.New("bad frame")
+var (
+	// ErrBadFrame closes the link that carried it.
+	ErrBadFrame = errors.New("bad frame")
+	// ErrClosed fails the calls of a link that has ended.
+	ErrClosed = errors.New("link closed")
+	// ErrSilent fails a call on a link that brought no frame for too long.
+	ErrSilent = errors.New("silence")
+	// ErrCrowded refuses a call that had to wait for room until its time was over, or
+	// whose value finds none at the other node.
+	ErrCrowded = errors.New("too much on the link")
+	// ErrFrameSize refuses a call or an answer that is too long, its big value aside.
+	ErrFrameSize = errors.New("the key and what belongs to it do not fit in a frame")
+)
 
 type header struct {
 	typ         frameType
@@ -82,28 +78,6 @@ func endFrame(b []byte, start, extra int) []byte {
 	return b
 }
 
-// parseHeader reads a header and checks what can be checked before a byte of
-// the body is read or room for it is made.
-func parseHeader(b []byte) (header, error) {
-	h := header{
-		typ: frameType(b[4]), id: binary.BigEndian.Uint64(b[8:]),
-		view: binary.BigEndian.Uint64(b[16:]), incarnation: binary.BigEndian.Uint64(b[24:]),
-	}
-	if h.typ < frameCall || int(h.typ) >= len(kinds) {
-		return header{}, fmt.Errorf("%w: unknown type %d", ErrBadFrame, h.typ)
-	}
-	if b[5]|b[6]|b[7] != 0 {
-		return header{}, fmt.Errorf("%w: reserved bytes are set", ErrBadFrame)
-	}
-	length, kind := int64(binary.BigEndian.Uint32(b)), &kinds[h.typ]
-	body := length - (headerLen - 4)
-	if body < int64(kind.least) || body > int64(kind.most) {
-		return header{}, fmt.Errorf("%w: length %d of type %d", ErrBadFrame, length, h.typ)
-	}
-	h.body = int(body)
-	return h, nil
-}
-
 // frameReader reads frames from a connection.
 type frameReader struct {
 	r     *bufio.Reader
@@ -125,19 +99,6 @@ func (f frameReader) buffered() int {
 		n += f.under.Buffered()
 	}
 	return n
-}
-
-func (f frameReader) header() (header, error) {
-	b, err := f.r.Peek(headerLen)
-	if err != nil {
-		return header{}, err
-	}
-	h, err := parseHeader(b)
-	if err != nil {
-		return header{}, err
-	}
-	_, err = f.r.Discard(headerLen)
-	return h, err
 }
 
 // body hands the body of the frame to parse, which must not keep it.

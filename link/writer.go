@@ -24,11 +24,6 @@ const maxControl = 1 << 20
 const maxKept = 1 << 20
 
 var (
-	// ErrClosed fails the calls of a link that has ended.
-	ErrClosed = errors.New("link closed")
-	// ErrFrameSize refuses a call or an answer that is too long, its big value aside.
-	ErrFrameSize = errors.New("the key and what belongs to it do not fit in a frame")
-
 	errStopped = errors.New("no longer wanted")
 	errTooMuch = errors.New("the other side reads nothing")
 )

@@ -94,14 +94,6 @@ func (p *Peers) enter() (ctx context.Context, done func()) {
 	}
 }
 
-// check refuses nodes that are not in the list of members.
-func (p *Peers) check(c *link.Claim) error {
-	if p.others[c.ID] == nil {
-		return link.Refuse(link.CauseUnknown, "%s is not in cluster.peers of %s", c.ID, p.node.ID)
-	}
-	return nil
-}
-
 // admit refuses a second living process with the id of a member that this node
 // has a living link to: the address in the list decides who is the real one.
 func (p *Peers) admit(c *link.Claim) error {

@@ -72,3 +72,68 @@ func (pe *peer) callable(ctx context.Context) (*outgoing, error) {
 		}
 	}
 }
+
+// Pending is a call that was begun, and that Wait must follow.
+type Pending struct {
+	call *call
+}
+
+// Begin sends a call, unless there is no link to the member: it does not wait for
+// one.
+func (p *Peers) Begin(ctx context.Context, member string, req *Request) (Pending, bool) {
+	pe := p.others[member]
+	l := pe.link.Load()
+	if l == nil || l.Ended() {
+		return Pending{}, false
+	}
+	pe.calls.Add(1)
+	c, err := l.begin(ctx, req)
+	if NoAnswer(err) {
+		pe.failed.Add(1)
+	}
+	return Pending{c}, err == nil
+}
+
+// Wait waits for the call's final answer. Errors are Call's.
+func (b *Pending) Wait(ctx context.Context) (Reply, error) {
+	r, err := b.call.wait(ctx)
+	if NoAnswer(err) {
+		b.call.l.pe.failed.Add(1)
+	}
+	return r, err
+}
+
+// call makes one call and waits for its final answer. Without one it returns
+// link.ErrSilent, link.ErrClosed, ctx's error, or one for the client.
+func (l *outgoing) call(ctx context.Context, req *Request) (Reply, error) {
+	c, err := l.begin(ctx, req)
+	if err != nil {
+		return Reply{}, err
+	}
+	return c.wait(ctx)
+}
+
+// callWithRoom makes a call. If there is no room for its answer it waits for
+// some, and calls again: the node that was asked has the value at hand.
+func (l *outgoing) callWithRoom(ctx context.Context, req *Request) (Reply, error) {
+	room := l.pe.p.room
+	r, err := l.call(ctx, req)
+	full, is := err.(*noRoomError) //nolint:errorlint // made by charge and never wrapped
+	if !is {
+		return r, err
+	}
+	again := *req
+	again.into, again.room = new(cache.Entry), full.bytes
+	if err := room.Wait(ctx, again.into, again.room); err != nil {
+		return Reply{}, err
+	}
+	l.pe.calls.Add(1)
+	r, err = l.call(ctx, &again)
+	if err != nil || r.Answer.Entry != again.into {
+		room.Give(again.into)
+	}
+	if _, is := err.(*noRoomError); is { //nolint:errorlint // as above
+		err = cache.ErrOverloaded.With("the value has grown while room was made for it")
+	}
+	return r, err
+}

@@ -276,7 +276,10 @@ func TestLostAnswersStayCountedAfterARestart(t *testing.T) {
 			delivered += c.nodes[1].delivered
 			c.nodes[1] = c.node(1)
 			c.nodes[1].run()
-			await(t, "called again", func() bool { open, _ := c.nodes[0].open("n1"); return !open })
+			await(t, "the new process called", func() bool {
+				m := c.nodes[0].Standings().Of("n1")
+				return m.State == peers.StateActive && m.Incarnation == c.nodes[1].Standings().Of("n1").Incarnation
+			})
 			<-time.After(time.Second)
 			balanced(fmt.Sprintf("after restart %d", restart+1))
 			if _, err := c.nodes[0].get(t.Context(), 1, "k"); err != nil {

@@ -18,23 +18,6 @@ const (
 	OpGetMany                        // many gets of the key's group: see many.go
 )
 
-// decoder reads requests and replies.
-type decoder struct {
-	link.Decoder
-	last string // what repeated read
-}
-
-// repeated reads a text that is mostly the same as the last one that it read.
-func (d *decoder) repeated() string {
-	if b := d.Bytes(); string(b) != d.last {
-		d.last = string(b)
-	}
-	return d.last
-}
-
-// maxDuration bounds durations in frames, so that sums of a few never overflow.
-const maxDuration = 30 * 365 * 24 * time.Hour
-
 // Request is a call as it crosses a link.
 type Request struct {
 	cache.Request
@@ -175,6 +158,23 @@ type Reply struct {
 	Shared, PassedOn bool
 }
 
+// counted is how many gets an answer to the request has that are in the books
+// of the node that answered.
+func (r *Request) counted(answer *Reply) uint64 {
+	n := uint64(0)
+	switch {
+	case r.Op == cache.OpGet && answer.Counted:
+		n = 1
+	case r.Op == OpGetMany:
+		for i := range answer.Many {
+			if answer.Many[i].Kind != cache.KindNone {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 const (
 	flagCounted = 1 << iota
 	flagCancelled
@@ -277,14 +277,6 @@ func parseReply(b []byte, maxValue int, now time.Time) (r Reply, total int, err 
 	return r, total, d.End()
 }
 
-func (d *decoder) kind() cache.Kind {
-	k := cache.Kind(d.Byte())
-	if k > cache.KindRefused {
-		d.Fail("unknown kind")
-	}
-	return k
-}
-
 // codes are the errors that may cross a link. Any other error becomes "internal".
 var codes = func() map[cache.Code]*cache.Error {
 	m := map[cache.Code]*cache.Error{}
@@ -321,36 +313,4 @@ func errorOf(code cache.Code, detail string, retryAfter time.Duration) error {
 		return e
 	}
 	return e.With(detail).Saying(e.Verdict, retryAfter)
-}
-
-func appendDuration(b []byte, t time.Duration) []byte {
-	return binary.AppendUvarint(b, uint64(min(max(0, t), maxDuration)))
-}
-
-func (d *decoder) duration() time.Duration { return time.Duration(d.Length(int(maxDuration))) }
-
-// appendValue ends a body: the value's length and, if it is at most link.ChunkLen,
-// the value.
-func appendValue(b, value []byte) []byte {
-	b = binary.AppendUvarint(b, uint64(len(value)))
-	if len(value) <= link.ChunkLen {
-		b = append(b, value...)
-	}
-	return b
-}
-
-// value reads what appendValue wrote into a slice of exactly its size.
-func (d *decoder) value(maxValue int) (value []byte, total int) {
-	total = d.Length(maxValue)
-	if total > link.ChunkLen || d.Err != nil {
-		return nil, total
-	}
-	if len(d.B) != total {
-		d.Fail("value of another length than announced")
-		return nil, 0
-	}
-	value = make([]byte, total)
-	copy(value, d.B)
-	d.B = nil
-	return value, total
 }

@@ -110,13 +110,3 @@ func (d *decoder) copy(lastLoad bool, now time.Time) *cache.Copy {
 	}
 	return c
 }
-
-// float reads a number that JSON can carry.
-func (d *decoder) float() float64 {
-	f := math.Float64frombits(d.Uint64())
-	if math.IsNaN(f) || math.IsInf(f, 0) {
-		d.Fail("not a number")
-		return 0
-	}
-	return f
-}

@@ -1,7 +1,6 @@
 package peers
 
 import (
-	"context"
 	"encoding/binary"
 	"time"
 
@@ -19,53 +18,6 @@ const (
 	MaxMany      = 1024
 	MaxManyBytes = 64 << 10
 )
-
-// Pending is a call that was begun, and that Wait must follow.
-type Pending struct {
-	call *call
-}
-
-// Begin sends a call, unless there is no link to the member: it does not wait for
-// one.
-func (p *Peers) Begin(ctx context.Context, member string, req *Request) (Pending, bool) {
-	pe := p.others[member]
-	l := pe.link.Load()
-	if l == nil || l.Ended() {
-		return Pending{}, false
-	}
-	pe.calls.Add(1)
-	c, err := l.begin(ctx, req)
-	if NoAnswer(err) {
-		pe.failed.Add(1)
-	}
-	return Pending{c}, err == nil
-}
-
-// Wait waits for the call's final answer. Errors are Call's.
-func (b *Pending) Wait(ctx context.Context) (Reply, error) {
-	r, err := b.call.wait(ctx)
-	if NoAnswer(err) {
-		b.call.l.pe.failed.Add(1)
-	}
-	return r, err
-}
-
-// counted is how many gets an answer to the request has that are in the books
-// of the node that answered.
-func (r *Request) counted(answer *Reply) uint64 {
-	n := uint64(0)
-	switch {
-	case r.Op == cache.OpGet && answer.Counted:
-		n = 1
-	case r.Op == OpGetMany:
-		for i := range answer.Many {
-			if answer.Many[i].Kind != cache.KindNone {
-				n++
-			}
-		}
-	}
-	return n
-}
 
 // appendMany appends the answers to many gets: for each a byte, KindNone for
 // one that is left out, and else its entry.

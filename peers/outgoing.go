@@ -129,6 +129,40 @@ func (c *call) Head(body []byte) (bulk int, err error) {
 	return total, nil
 }
 
+// charge finds room for the value of an answer that is about to arrive. Without
+// it the caller gets a noRoomError at once, and the value is thrown away as it
+// comes: the link's reader waits for nobody.
+func (c *call) charge(total int) {
+	e := c.reply.Answer.Entry
+	if into := c.req.into; into != nil && c.req.room >= total {
+		*into = *e
+		c.reply.Answer.Entry, c.charged = into, true
+		return
+	}
+	if c.charged = c.l.pe.p.room.Take(e, total); !c.charged {
+		c.fail(&noRoomError{total})
+	}
+}
+
+// Discard gives back the room of a value that nobody waits for any more.
+func (c *call) Discard() {
+	if c.charged {
+		c.charged = false
+		if c.req.into == nil || c.reply.Answer.Entry != c.req.into { // its caller gives that back
+			c.l.pe.p.room.Give(c.reply.Answer.Entry)
+		}
+	}
+}
+
+// keepCharged leaves an answer's value charged until ctx ends: by then the
+// caller has passed it on.
+func (c *call) keepCharged(ctx context.Context) {
+	if c.charged {
+		e := c.reply.Answer.Entry
+		context.AfterFunc(ctx, func() { c.l.pe.p.room.Give(e) })
+	}
+}
+
 // Answered takes the whole answer, and keeps the account of one that came too late.
 func (c *call) Answered(bulk []byte, waited bool) {
 	if c.large {

@@ -173,6 +173,14 @@ func (p *Peers) viewNumber() (number, id uint64) {
 	return v.Number, v.ID
 }
 
+// check refuses nodes that are not in the list of members.
+func (p *Peers) check(c *link.Claim) error {
+	if p.others[c.ID] == nil {
+		return link.Refuse(link.CauseUnknown, "%s is not in cluster.peers of %s", c.ID, p.node.ID)
+	}
+	return nil
+}
+
 // attach notes a member's new link, or that it has none.
 func (p *Peers) attach(pe *peer, l *outgoing) {
 	p.mu.Lock()
