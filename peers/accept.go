@@ -1,23 +1,20 @@
 package peers
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"time"
 
 	"kring/cache"
 	"kring/internal/throttle"
+	"kring/link"
 )
 
 const (
-	// UpgradeName is the protocol of a link, in the header Upgrade.
-	UpgradeName = "kring-link/1"
 	// maxPending bounds connections that have not made their handshake yet.
 	maxPending = 256
 	// maxIncoming bounds links from one member; a newer one ends the oldest.
@@ -50,7 +47,7 @@ func (p *Peers) Accept(w http.ResponseWriter, r *http.Request) error {
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	c, err := p.accept(conn, buffered.Reader)
+	c, err := p.node.Welcome(conn, buffered.Reader, p.admit)
 	done()
 	if err != nil {
 		conn.Close() // the error that counts is err
@@ -59,8 +56,20 @@ func (p *Peers) Accept(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	p.compareViews(c)
-	newIncoming(p, c, conn, buffered.Reader).run(ctx)
+	in := &incoming{p: p, pe: p.others[c.ID], incarnation: c.Incarnation, maxValue: int(min(c.MaxValue, uint64(p.maxValue)))}
+	in.Incoming = link.NewIncoming(&p.node, c, conn, buffered.Reader, in)
+	p.serve(ctx, in)
 	return nil
+}
+
+// serve answers the calls of a link until it ends.
+func (p *Peers) serve(ctx context.Context, in *incoming) {
+	if excess := p.addLink(in); excess != nil {
+		excess.Close()
+	}
+	err := in.Run(ctx)
+	p.removeLink(in)
+	p.tellEnd(in.pe, err)
 }
 
 // enter admits one more connection before its handshake, until done; ctx is
@@ -85,34 +94,24 @@ func (p *Peers) enter() (ctx context.Context, done func()) {
 	}
 }
 
-func (p *Peers) accept(conn net.Conn, r *bufio.Reader) (*claim, error) {
-	if err := conn.SetDeadline(time.Now().Add(handshakeTimeout)); err != nil {
-		return &claim{}, fmt.Errorf("upgrade: %w", err)
+// check refuses nodes that are not in the list of members.
+func (p *Peers) check(c *link.Claim) error {
+	if p.others[c.ID] == nil {
+		return link.Refuse(link.CauseUnknown, "%s is not in cluster.peers of %s", c.ID, p.node.ID)
 	}
-	_, err := fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", UpgradeName)
-	if err != nil {
-		return &claim{}, fmt.Errorf("upgrade: %w", err)
-	}
-	c, err := p.welcome(duplex{conn, r}, p.admit)
-	if err != nil {
-		return c, err
-	}
-	if err := conn.SetDeadline(time.Time{}); err != nil {
-		return c, fmt.Errorf("upgrade: %w", err)
-	}
-	return c, nil
+	return nil
 }
 
 // admit refuses a second living process with the id of a member that this node
 // has a living link to: the address in the list decides who is the real one.
-func (p *Peers) admit(c *claim) error {
-	pe := p.others[c.id]
+func (p *Peers) admit(c *link.Claim) error {
+	pe := p.others[c.ID]
 	l := pe.link.Load()
-	if l == nil || l.incarnation == c.incarnation {
+	if l == nil || l.incarnation == c.Incarnation {
 		return nil
 	}
-	if open, _ := pe.state(); !open && time.Duration(p.clock()-l.heard.Load()) < aliveWithin {
-		return refuse(causeID, "duplicate id %s: another process of this id lives at %s", c.id, pe.addr)
+	if open, _ := pe.state(); !open && time.Duration(p.clock()-l.Heard()) < aliveWithin {
+		return link.Refuse(link.CauseID, "duplicate id %s: another process of this id lives at %s", c.ID, pe.addr)
 	}
 	return nil
 }
@@ -121,9 +120,9 @@ func (p *Peers) admit(c *claim) error {
 // not the one that answers at its address.
 func (p *Peers) retireOthers(id string, incarnation uint64) {
 	for _, in := range p.links() {
-		if in.id == id && in.incarnation != incarnation {
-			in.w.close(errLinkClosed)
-			if skipped, due := p.notices.Due(notice{id, causeOusted}, strangersEvery); due {
+		if in.pe.id == id && in.incarnation != incarnation {
+			in.Close()
+			if skipped, due := p.notices.Due(notice{id, noticeOusted}, unknownEvery); due {
 				p.log.Warn("link of another process with this id ended: a predecessor's, or the id is used twice",
 					slog.String("peer", id), slog.Int("not_logged", skipped))
 			}
@@ -133,12 +132,12 @@ func (p *Peers) retireOthers(id string, incarnation uint64) {
 
 // compareViews notes a member whose list differs. The link works all the same:
 // "not owner" answers sort out the keys that the two place differently.
-func (p *Peers) compareViews(c *claim) {
-	if c.viewID == p.view.Load().ID {
+func (p *Peers) compareViews(c *link.Claim) {
+	if c.ViewID == p.view.Load().ID {
 		return
 	}
 	p.mismatches.Add(1)
-	if _, due := p.notices.Due(notice{c.id, causeView}, throttle.Once); due {
-		p.log.Warn("peer has another list of members", slog.String("peer", c.id))
+	if _, due := p.notices.Due(notice{c.ID, noticeView}, throttle.Once); due {
+		p.log.Warn("peer has another list of members", slog.String("peer", c.ID))
 	}
 }

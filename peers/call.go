@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"kring/cache"
+	"kring/link"
 )
 
 // Call makes one call to a member, if it can be called, and waits for its final
@@ -35,7 +36,7 @@ func (p *Peers) Call(ctx context.Context, member string, req *Request) (Reply, e
 	pe.calls.Add(1)
 	r, err := l.callWithRoom(ctx, req)
 	if err == nil && r.cancelled {
-		err = errLinkClosed // this side did not ask for it: the member is stopping
+		err = link.ErrClosed // this side did not ask for it: the member is stopping
 	}
 	if NoAnswer(err) {
 		pe.failed.Add(1)
@@ -45,21 +46,21 @@ func (p *Peers) Call(ctx context.Context, member string, req *Request) (Reply, e
 
 // NoAnswer reports whether a call failed because of the link or the member.
 func NoAnswer(err error) bool {
-	return errors.Is(err, errSilent) || errors.Is(err, errLinkClosed)
+	return errors.Is(err, link.ErrSilent) || errors.Is(err, link.ErrClosed)
 }
 
 // callable returns the link to a member. While one is being made it waits: the
 // monitor opens the circuit when that takes too long.
-func (pe *peer) callable(ctx context.Context) (*link, error) {
-	if l := pe.link.Load(); l != nil && !l.w.ended.Load() {
+func (pe *peer) callable(ctx context.Context) (*outgoing, error) {
+	if l := pe.link.Load(); l != nil && !l.Ended() {
 		return l, nil
 	}
 	for {
 		open, changed := pe.state()
 		if open {
-			return nil, errSilent
+			return nil, link.ErrSilent
 		}
-		if l := pe.link.Load(); l != nil && !l.w.ended.Load() {
+		if l := pe.link.Load(); l != nil && !l.Ended() {
 			return l, nil
 		}
 		select {

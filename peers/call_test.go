@@ -250,7 +250,7 @@ func TestLostAnswersStayCountedAfterARestart(t *testing.T) {
 			synctest.Wait()
 			c.net.Break("n0:1", "n1:1")
 			c.net.Release("n1:1", "n0:1")
-			if err := <-done; err != nil {
+			if err := <-done; err != nil && !peers.NoAnswer(err) { // the circuit may be open meanwhile
 				t.Error(err)
 			}
 			<-time.After(time.Second)
@@ -301,7 +301,7 @@ func TestAnAnswerThatCouldNotBeWrittenIsNotDelivered(t *testing.T) {
 			synctest.Wait()
 			c.net.Break("n0:1", "n1:1")
 			c.net.Release("n1:1", "n0:1")
-			if err := <-done; err != nil {
+			if err := <-done; err != nil && !peers.NoAnswer(err) { // the circuit may be open meanwhile
 				t.Error(err)
 			}
 			<-time.After(time.Second)

@@ -1,6 +1,11 @@
 package peers
 
-import "time"
+import (
+	"log/slog"
+	"time"
+
+	"kring/link"
+)
 
 const (
 	// relapseWithin is how soon after it closed an opening counts as a relapse.
@@ -39,7 +44,7 @@ func (c *circuit) open(now time.Time, outage uint64, reason string, gone bool) (
 	if opened {
 		if c.hadContact() && now.Sub(c.closed) < relapseWithin {
 			c.relapses++
-			c.cool = jitter(min(maxCool, minCool<<min(c.relapses-1, 10)))
+			c.cool = link.Jitter(min(maxCool, minCool<<min(c.relapses-1, 10)))
 		} else {
 			c.relapses, c.cool = 0, 0
 		}
@@ -66,3 +71,63 @@ func (c *circuit) close(now time.Time) (closed bool) {
 
 // hadContact reports whether the member ever answered.
 func (c *circuit) hadContact() bool { return !c.closed.IsZero() }
+
+// open stops calls to the member, and reports whether they were made until now.
+func (pe *peer) open(reason string, gone bool) (opened bool) {
+	p := pe.p
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	opened, changed := pe.circuit.open(time.Now(), p.outages+1, reason, gone)
+	if opened {
+		p.outages++
+	}
+	if changed {
+		p.publishLocked()
+	}
+	return opened
+}
+
+// close lets calls to the member begin again, unless it relapsed only just now.
+func (pe *peer) close() {
+	p := pe.p
+	p.mu.Lock()
+	closed := pe.circuit.close(time.Now())
+	if closed {
+		pe.calledSince.Store(p.clock())
+		p.publishLocked()
+	}
+	p.mu.Unlock()
+	if closed {
+		pe.starting.Store(false)
+		p.log.Info("peer is called again", slog.String("peer", pe.id))
+	}
+}
+
+// startTogether is how long a member that was never reached is taken for one
+// that is still starting.
+const startTogether = 10 * time.Second
+
+// tellOpen logs that the member is not called. The caller says what open has
+// reported. If the member was never reached, the line is a warning only when that
+// takes long: nodes start one after the other.
+func (pe *peer) tellOpen(reason string, opened bool) {
+	p := pe.p
+	peer, why := slog.String("peer", pe.id), slog.String("reason", reason)
+	if !pe.reached() && p.clock()-p.started < int64(startTogether) {
+		if opened {
+			pe.starting.Store(true)
+			p.log.Info("peer is not reached yet", peer, why)
+		}
+		return
+	}
+	if pe.starting.Swap(false) || opened {
+		p.log.Warn("peer is not called", peer, why)
+	}
+}
+
+// reached reports whether there was ever contact with the member.
+func (pe *peer) reached() bool {
+	pe.p.mu.Lock()
+	defer pe.p.mu.Unlock()
+	return pe.circuit.hadContact()
+}

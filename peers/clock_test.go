@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"kring/cache"
+	"kring/link"
 )
 
 // Nothing on the link is a time of day. A node whose clock is an hour off, or
@@ -29,9 +30,9 @@ func TestAgesAndDeadlinesTravelAsDurations(t *testing.T) {
 		if !bytes.Equal(sent, appendEntry(nil, entry(here), here)) {
 			t.Errorf("%s: the sender's clock is in the bytes", name)
 		}
-		d := decoder{b: sent}
+		d := decoder{Decoder: link.Decoder{B: sent}}
 		got, _ := d.entry(100, here)
-		if err := d.end(); err != nil {
+		if err := d.End(); err != nil {
 			t.Fatal(err)
 		}
 		if got.Age(here) != 20*time.Second || got.Left(here) != 40*time.Second || !got.Fresh(here) {

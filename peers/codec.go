@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"kring/cache"
+	"kring/link"
 )
 
 // Operations besides cache.Op's, which keep their numbers.
@@ -16,6 +17,20 @@ const (
 	OpPurgeTags                      // drop what carries a tag from the key's group
 	OpGetMany                        // many gets of the key's group: see many.go
 )
+
+// decoder reads requests and replies.
+type decoder struct {
+	link.Decoder
+	last string // what repeated read
+}
+
+// repeated reads a text that is mostly the same as the last one that it read.
+func (d *decoder) repeated() string {
+	if b := d.Bytes(); string(b) != d.last {
+		d.last = string(b)
+	}
+	return d.last
+}
 
 // maxDuration bounds durations in frames, so that sums of a few never overflow.
 const maxDuration = 30 * 365 * 24 * time.Hour
@@ -47,7 +62,7 @@ const (
 // maxRequestID is the longest request id, in bytes: it is for logs.
 const maxRequestID = 128
 
-// appendRequest appends the body of a call. A value of more than chunkLen
+// appendRequest appends the body of a call. A value of more than link.ChunkLen
 // follows in chunks.
 func appendRequest(b []byte, r *Request) []byte {
 	flags := byte(0)
@@ -62,85 +77,85 @@ func appendRequest(b []byte, r *Request) []byte {
 	}
 	b = append(b, byte(r.Op), r.Hop, flags)
 	b = appendDuration(b, r.remaining)
-	b = appendString(b, r.Key.Group)
-	b = appendString(b, r.Key.Key)
+	b = link.AppendString(b, r.Key.Group)
+	b = link.AppendString(b, r.Key.Key)
 	if r.Op == cache.OpPut || r.Op == cache.OpDelete {
 		b = binary.BigEndian.AppendUint64(b, r.ID)
 	}
 	if flags&flagConditional != 0 {
-		b = appendStrings(b, r.IfMatch)
-		b = appendStrings(b, r.IfNoneMatch)
+		b = link.AppendStrings(b, r.IfMatch)
+		b = link.AppendStrings(b, r.IfNoneMatch)
 	}
 	switch r.Op {
 	case cache.OpGet:
 		if flags&flagRequestID != 0 {
-			b = appendString(b, r.requestID)
+			b = link.AppendString(b, r.requestID)
 		}
 		return b
 	case OpPurgeTags:
-		return appendStrings(b, r.Tags)
+		return link.AppendStrings(b, r.Tags)
 	case OpGetMany:
-		return appendStrings(b, r.Keys)
+		return link.AppendStrings(b, r.Keys)
 	case cache.OpPut:
 	default:
 		return b
 	}
-	b = appendString(b, r.ContentType)
-	b = appendString(b, r.ContentEncoding)
+	b = link.AppendString(b, r.ContentType)
+	b = link.AppendString(b, r.ContentEncoding)
 	b = appendDuration(b, r.TTL)
-	b = appendStrings(b, r.IfMatch)
-	b = appendStrings(b, r.IfNoneMatch)
+	b = link.AppendStrings(b, r.IfMatch)
+	b = link.AppendStrings(b, r.IfNoneMatch)
 	return appendValue(b, r.Value)
 }
 
 // parseRequest reads the body of a call. total is the length of the value; if
-// it is more than chunkLen, the value follows in chunks.
+// it is more than link.ChunkLen, the value follows in chunks.
 func parseRequest(b []byte, maxValue int) (r Request, total int, err error) {
-	d := decoder{b: b}
-	r.Op, r.Hop = cache.Op(d.byte()), d.byte()
-	flags := d.byte()
+	d := decoder{Decoder: link.Decoder{B: b}}
+	r.Op, r.Hop = cache.Op(d.Byte()), d.Byte()
+	flags := d.Byte()
 	r.OnlyIfCached = flags&flagOnlyIfCached != 0
 	r.remaining = d.duration()
-	r.Key.Group = d.string()
-	r.Key.Key = d.string()
+	r.Key.Group = d.Text()
+	r.Key.Key = d.Text()
 	switch r.Op {
 	case cache.OpGet:
 		if flags&flagRequestID != 0 {
-			if r.requestID = d.string(); len(r.requestID) > maxRequestID {
-				d.fail("a request id that is too long")
+			if r.requestID = d.Text(); len(r.requestID) > maxRequestID {
+				d.Fail("a request id that is too long")
 			}
 		}
 	case OpPurge, OpCopy:
 	case OpPurgeTags:
-		if r.Tags = d.strings(); len(r.Tags) == 0 {
-			d.fail("a purge by tag without a tag")
+		if r.Tags = d.Texts(); len(r.Tags) == 0 {
+			d.Fail("a purge by tag without a tag")
 		}
 	case OpGetMany:
 		if r.Keys = d.keys(); len(r.Keys) == 0 {
-			d.fail("many gets without a key")
+			d.Fail("many gets without a key")
 		}
 	case cache.OpDelete:
-		r.ID = d.uint64()
+		r.ID = d.Uint64()
 		if flags&flagConditional != 0 {
-			r.IfMatch = d.strings()
-			r.IfNoneMatch = d.strings()
+			r.IfMatch = d.Texts()
+			r.IfNoneMatch = d.Texts()
 		}
 	case cache.OpPut:
-		r.ID = d.uint64()
-		r.ContentType = d.string()
-		r.ContentEncoding = d.string()
+		r.ID = d.Uint64()
+		r.ContentType = d.Text()
+		r.ContentEncoding = d.Text()
 		r.TTL = d.duration()
-		r.IfMatch = d.strings()
-		r.IfNoneMatch = d.strings()
+		r.IfMatch = d.Texts()
+		r.IfNoneMatch = d.Texts()
 		r.Value, total = d.value(maxValue)
 	default:
-		d.fail("unknown operation")
+		d.Fail("unknown operation")
 	}
 	if flags&^(flagOnlyIfCached|flagConditional|flagRequestID) != 0 || flags&flagConditional != 0 && r.Op != cache.OpDelete ||
 		flags&flagRequestID != 0 && r.Op != cache.OpGet || r.Hop < 1 || r.Hop > 2 {
-		d.fail("unknown flag or hop")
+		d.Fail("unknown flag or hop")
 	}
-	return r, total, d.end()
+	return r, total, d.End()
 }
 
 // Reply is a final answer as it crosses a link.
@@ -209,12 +224,12 @@ func (r *Reply) value() []byte {
 func appendReply(b []byte, r *Reply, now time.Time) []byte {
 	b = binary.AppendUvarint(b, r.flags())
 	b = append(b, byte(r.Answer.Kind), byte(r.Answer.OwnerKind))
-	b = appendString(b, r.Answer.Node)
+	b = link.AppendString(b, r.Answer.Node)
 	b = binary.AppendUvarint(b, uint64(max(0, r.Answer.Status)))
 	if r.Err != nil {
 		code, detail, retryAfter := errorCode(r.Err)
-		b = appendString(b, string(code))
-		b = appendString(b, detail)
+		b = link.AppendString(b, string(code))
+		b = link.AppendString(b, detail)
 		b = appendDuration(b, retryAfter)
 	} else if r.Answer.Entry != nil {
 		b = appendEntry(b, r.Answer.Entry, now)
@@ -228,14 +243,14 @@ func appendReply(b []byte, r *Reply, now time.Time) []byte {
 	return b
 }
 
-// parseReply reads the body of an answer. If total is more than chunkLen, the
+// parseReply reads the body of an answer. If total is more than link.ChunkLen, the
 // entry's value follows in chunks.
 func parseReply(b []byte, maxValue int, now time.Time) (r Reply, total int, err error) {
-	d := decoder{b: b}
-	flags := d.uvarint()
+	d := decoder{Decoder: link.Decoder{B: b}}
+	flags := d.Uvarint()
 	if flags >= flagsEnd || flags&(flagError|flagEntry) == flagError|flagEntry ||
 		flags&(flagEntry|flagCopy) == flagEntry|flagCopy || flags&flagMany != 0 && flags&(flagError|flagEntry|flagCopy) != 0 || flags&(flagCopy|flagLastLoad) == flagLastLoad {
-		d.fail("unknown flags")
+		d.Fail("unknown flags")
 	}
 	r.Counted = flags&flagCounted != 0
 	r.cancelled = flags&flagCancelled != 0
@@ -246,10 +261,10 @@ func parseReply(b []byte, maxValue int, now time.Time) (r Reply, total int, err 
 	r.Answer.StandIn = flags&flagStandIn != 0
 	r.Answer.Kind = d.kind()
 	r.Answer.OwnerKind = d.kind()
-	r.Answer.Node = d.string()
-	r.Answer.Status = d.length(999)
+	r.Answer.Node = d.Text()
+	r.Answer.Status = d.Length(999)
 	if flags&flagError != 0 {
-		r.Err = errorOf(cache.Code(d.string()), d.string(), d.duration())
+		r.Err = errorOf(cache.Code(d.Text()), d.Text(), d.duration())
 	} else if flags&flagEntry != 0 {
 		r.Answer.Entry, total = d.entry(maxValue, now)
 	}
@@ -259,13 +274,13 @@ func parseReply(b []byte, maxValue int, now time.Time) (r Reply, total int, err 
 	if flags&flagMany != 0 {
 		r.Many = d.many(maxValue, now)
 	}
-	return r, total, d.end()
+	return r, total, d.End()
 }
 
 func (d *decoder) kind() cache.Kind {
-	k := cache.Kind(d.byte())
+	k := cache.Kind(d.Byte())
 	if k > cache.KindRefused {
-		d.fail("unknown kind")
+		d.Fail("unknown kind")
 	}
 	return k
 }
@@ -312,13 +327,13 @@ func appendDuration(b []byte, t time.Duration) []byte {
 	return binary.AppendUvarint(b, uint64(min(max(0, t), maxDuration)))
 }
 
-func (d *decoder) duration() time.Duration { return time.Duration(d.length(int(maxDuration))) }
+func (d *decoder) duration() time.Duration { return time.Duration(d.Length(int(maxDuration))) }
 
-// appendValue ends a body: the value's length and, if it is at most chunkLen,
+// appendValue ends a body: the value's length and, if it is at most link.ChunkLen,
 // the value.
 func appendValue(b, value []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(len(value)))
-	if len(value) <= chunkLen {
+	if len(value) <= link.ChunkLen {
 		b = append(b, value...)
 	}
 	return b
@@ -326,16 +341,16 @@ func appendValue(b, value []byte) []byte {
 
 // value reads what appendValue wrote into a slice of exactly its size.
 func (d *decoder) value(maxValue int) (value []byte, total int) {
-	total = d.length(maxValue)
-	if total > chunkLen || d.err != nil {
+	total = d.Length(maxValue)
+	if total > link.ChunkLen || d.Err != nil {
 		return nil, total
 	}
-	if len(d.b) != total {
-		d.fail("value of another length than announced")
+	if len(d.B) != total {
+		d.Fail("value of another length than announced")
 		return nil, 0
 	}
 	value = make([]byte, total)
-	copy(value, d.b)
-	d.b = nil
+	copy(value, d.B)
+	d.B = nil
 	return value, total
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"kring/cache"
+	"kring/link"
 )
 
 const (
@@ -26,11 +27,11 @@ func appendEntry(b []byte, e *cache.Entry, now time.Time) []byte {
 		flags |= entryNoStore
 	}
 	b = append(b, flags)
-	b = appendString(b, e.ContentType)
-	b = appendString(b, e.ContentEncoding)
-	b = appendString(b, e.ETag)
-	b = appendString(b, e.LastModified)
-	b = appendString(b, e.OriginETag)
+	b = link.AppendString(b, e.ContentType)
+	b = link.AppendString(b, e.ContentEncoding)
+	b = link.AppendString(b, e.ETag)
+	b = link.AppendString(b, e.LastModified)
+	b = link.AppendString(b, e.OriginETag)
 	b = binary.BigEndian.AppendUint64(b, e.Version.View)
 	b = binary.BigEndian.AppendUint64(b, e.Version.ViewID)
 	b = binary.BigEndian.AppendUint64(b, e.Version.Counter)
@@ -55,15 +56,15 @@ func (d *decoder) entry(maxValue int, now time.Time) (e *cache.Entry, total int)
 
 // described is an entry all but its value.
 func (d *decoder) described(now time.Time) *cache.Entry {
-	flags := d.byte()
+	flags := d.Byte()
 	if flags >= entryFlagsEnd {
-		d.fail("unknown flags of an entry")
+		d.Fail("unknown flags of an entry")
 	}
 	e := &cache.Entry{
 		Negative: flags&entryNegative != 0, NoStore: flags&entryNoStore != 0,
-		ContentType: d.repeated(), ContentEncoding: d.string(), ETag: d.string(),
-		LastModified: d.string(), OriginETag: d.string(),
-		Version: cache.Version{View: d.uint64(), ViewID: d.uint64(), Counter: d.uint64()},
+		ContentType: d.repeated(), ContentEncoding: d.Text(), ETag: d.Text(),
+		LastModified: d.Text(), OriginETag: d.Text(),
+		Version: cache.Version{View: d.Uint64(), ViewID: d.Uint64(), Counter: d.Uint64()},
 		Born:    now.Add(-d.duration()),
 	}
 	if ttl := d.duration(); ttl > 0 {
@@ -74,10 +75,10 @@ func (d *decoder) described(now time.Time) *cache.Entry {
 }
 
 func appendCopy(b []byte, c *cache.Copy, now time.Time) []byte {
-	b = appendString(b, c.Node)
-	b = appendString(b, c.Role)
-	b = appendString(b, c.State)
-	b = appendString(b, c.Version)
+	b = link.AppendString(b, c.Node)
+	b = link.AppendString(b, c.Role)
+	b = link.AppendString(b, c.State)
+	b = link.AppendString(b, c.Version)
 	b = binary.BigEndian.AppendUint64(b, math.Float64bits(c.Age))
 	b = binary.BigEndian.AppendUint64(b, math.Float64bits(c.TTL))
 	forever := byte(0)
@@ -86,11 +87,11 @@ func appendCopy(b []byte, c *cache.Copy, now time.Time) []byte {
 	}
 	b = append(b, forever)
 	if l := c.LastLoad; l != nil {
-		b = appendString(b, l.Endpoint)
+		b = link.AppendString(b, l.Endpoint)
 		b = appendDuration(b, now.Sub(l.At))
 		b = binary.BigEndian.AppendUint64(b, math.Float64bits(l.Millis))
 		b = binary.AppendUvarint(b, uint64(max(0, l.Status)))
-		b = appendString(b, string(l.Code))
+		b = link.AppendString(b, string(l.Code))
 		b = binary.AppendUvarint(b, uint64(max(0, l.Waited)))
 	}
 	return b
@@ -98,13 +99,13 @@ func appendCopy(b []byte, c *cache.Copy, now time.Time) []byte {
 
 func (d *decoder) copy(lastLoad bool, now time.Time) *cache.Copy {
 	c := &cache.Copy{
-		Node: d.string(), Role: d.string(), State: d.string(), Version: d.string(),
-		Age: d.float(), TTL: d.float(), Forever: d.byte() == 1,
+		Node: d.Text(), Role: d.Text(), State: d.Text(), Version: d.Text(),
+		Age: d.float(), TTL: d.float(), Forever: d.Byte() == 1,
 	}
 	if lastLoad {
 		c.LastLoad = &cache.LastLoad{
-			Endpoint: d.string(), At: now.Add(-d.duration()), Millis: d.float(),
-			Status: d.length(999), Code: cache.Code(d.string()), Waited: d.length(math.MaxInt32),
+			Endpoint: d.Text(), At: now.Add(-d.duration()), Millis: d.float(),
+			Status: d.Length(999), Code: cache.Code(d.Text()), Waited: d.Length(math.MaxInt32),
 		}
 	}
 	return c
@@ -112,9 +113,9 @@ func (d *decoder) copy(lastLoad bool, now time.Time) *cache.Copy {
 
 // float reads a number that JSON can carry.
 func (d *decoder) float() float64 {
-	f := math.Float64frombits(d.uint64())
+	f := math.Float64frombits(d.Uint64())
 	if math.IsNaN(f) || math.IsInf(f, 0) {
-		d.fail("not a number")
+		d.Fail("not a number")
 		return 0
 	}
 	return f

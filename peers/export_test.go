@@ -3,7 +3,7 @@ package peers
 import "net/http"
 
 // Speaks has a node speak an older protocol. It must be called before Start.
-func (p *Peers) Speaks(version byte) { p.speaks = version }
+func (p *Peers) Speaks(version byte) { p.node.Speaks = version }
 
 // ServeHTTP is Accept for a server that has nothing but the peer link.
 func (p *Peers) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"kring/cache"
+	"kring/link"
 )
 
 // Inbound is one call of another member.
@@ -20,7 +21,7 @@ type Inbound struct {
 // that room.
 func (in *Inbound) Fits(e *cache.Entry) bool {
 	size := sizeOf(e)
-	if len(e.Value) > min(in.maxValue, chunkLen) || size > in.frame {
+	if len(e.Value) > min(in.maxValue, link.ChunkLen) || size > in.frame {
 		return false
 	}
 	in.frame -= size

@@ -22,33 +22,30 @@ const (
 
 // Pending is a call that was begun, and that Wait must follow.
 type Pending struct {
-	pe   *peer
-	link *link
 	call *call
 }
 
 // Begin sends a call, unless there is no link to the member: it does not wait for
 // one.
 func (p *Peers) Begin(ctx context.Context, member string, req *Request) (Pending, bool) {
-	b := Pending{pe: p.others[member]}
-	b.link = b.pe.link.Load()
-	if b.link == nil || b.link.w.ended.Load() {
-		return b, false
+	pe := p.others[member]
+	l := pe.link.Load()
+	if l == nil || l.Ended() {
+		return Pending{}, false
 	}
-	b.pe.calls.Add(1)
-	var err error
-	b.call, err = b.link.begin(ctx, req)
+	pe.calls.Add(1)
+	c, err := l.begin(ctx, req)
 	if NoAnswer(err) {
-		b.pe.failed.Add(1)
+		pe.failed.Add(1)
 	}
-	return b, err == nil
+	return Pending{c}, err == nil
 }
 
 // Wait waits for the call's final answer. Errors are Call's.
 func (b *Pending) Wait(ctx context.Context) (Reply, error) {
-	r, err := b.link.wait(ctx, b.call)
+	r, err := b.call.wait(ctx)
 	if NoAnswer(err) {
-		b.pe.failed.Add(1)
+		b.call.l.pe.failed.Add(1)
 	}
 	return r, err
 }
@@ -84,37 +81,37 @@ func appendMany(b []byte, many []cache.Answer, now time.Time) []byte {
 }
 
 func (d *decoder) many(maxValue int, now time.Time) []cache.Answer {
-	many := make([]cache.Answer, d.length(min(MaxMany, len(d.b))))
+	many := make([]cache.Answer, d.Length(min(MaxMany, len(d.B))))
 	for i := range many {
 		if kind := d.kind(); kind != cache.KindNone {
 			many[i].Kind, many[i].Entry = kind, d.described(now)
-			value := d.bytes()
+			value := d.Bytes()
 			if len(value) > maxValue {
-				d.fail("value too large")
+				d.Fail("value too large")
 			}
 			many[i].Entry.Value = make([]byte, len(value))
 			copy(many[i].Entry.Value, value)
 		}
-		if d.err != nil {
+		if d.Err != nil {
 			return nil
 		}
 	}
 	if len(many) == 0 {
-		d.fail("no answer to many gets")
+		d.Fail("no answer to many gets")
 	}
 	return many
 }
 
-// keys reads what appendStrings wrote. The keys are parts of one string.
+// keys reads what link.AppendStrings has appended. The keys are parts of one string.
 func (d *decoder) keys() []string {
-	n := d.length(min(MaxMany, len(d.b))) // each takes a byte at least
-	text := string(d.b)
+	n := d.Length(min(MaxMany, len(d.B))) // each takes a byte at least
+	text := string(d.B)
 	keys := make([]string, 0, n)
 	for range n {
-		size := len(d.bytes())
-		end := len(text) - len(d.b)
+		size := len(d.Bytes())
+		end := len(text) - len(d.B)
 		keys = append(keys, text[end-size:end])
-		if d.err != nil {
+		if d.Err != nil {
 			return nil
 		}
 	}

@@ -11,14 +11,16 @@ import (
 	"time"
 
 	"kring/internal/throttle"
+	"kring/link"
 	"kring/membership"
 )
 
-// LinkPath is the route of Accept.
-const LinkPath = "/v1/peer-link"
-
-// maxName bounds names in handshakes, in bytes.
-const maxName = membership.MaxName
+const (
+	// LinkPath is the route of links, which Accept answers.
+	LinkPath = link.Path
+	// UpgradeName is their protocol, in the header Upgrade.
+	UpgradeName = link.UpgradeName
+)
 
 // Options are what New needs.
 type Options struct {
@@ -38,20 +40,15 @@ type Options struct {
 
 // Peers are the other nodes of the cluster, as this node knows and calls them.
 type Peers struct {
-	log         *slog.Logger
-	dial        func(ctx context.Context, addr string) (net.Conn, error)
-	self        string
-	incarnation uint64
-	cluster     string
-	secret      string
-	ring        string // membership.Config.RingParameters
-	maxValue    int
-	speaks      byte      // protocol; a test may have it speak an older one
-	start       time.Time // clock counts from here
-	room        Room
-	others      map[string]*peer
-	ordered     []*peer // by id
-	sharing     sharing
+	log      *slog.Logger
+	dial     func(ctx context.Context, addr string) (net.Conn, error)
+	node     link.Node // this one
+	maxValue int
+	start    time.Time // clock counts from here
+	room     Room
+	others   map[string]*peer
+	ordered  []*peer // by id
+	sharing  sharing
 
 	view      atomic.Pointer[membership.View]
 	standings atomic.Pointer[Standings] // written under mu
@@ -77,14 +74,6 @@ type Peers struct {
 	outages  uint64        // of all members together
 	pending  int           // connections before their handshake
 	incoming []*incoming
-	ended    map[string]endedLinks // by member, about incoming links that have ended
-}
-
-// endedLinks is how many answers were counted here and sent on links, now
-// ended, from one process of a member.
-type endedLinks struct {
-	incarnation uint64
-	settled     uint64
 }
 
 // New reads the list of members. It starts nothing: see Start.
@@ -103,20 +92,21 @@ func New(o Options) (*Peers, error) {
 		o.Room = boundless{}
 	}
 	p := &Peers{
-		log: o.Log, dial: o.Dial, self: o.Self.ID,
-		cluster: o.Config.Name, secret: o.Config.Secret, ring: o.Config.RingParameters(),
-		maxValue: 8 << 20, room: o.Room, speaks: protocol, start: time.Now(), others: map[string]*peer{},
+		log: o.Log, dial: o.Dial,
+		node:     link.Node{ID: o.Self.ID, Secret: o.Config.Secret, Cluster: o.Config.Name, Ring: o.Config.RingParameters()},
+		maxValue: 8 << 20, room: o.Room, start: time.Now(), others: map[string]*peer{},
 		sharing: sharing{loads: map[uint64]*shared{}},
-		changed: make(chan struct{}), ended: map[string]endedLinks{}, notices: throttle.New[notice](0),
+		changed: make(chan struct{}), notices: throttle.New[notice](0),
 	}
 	if o.MaxFrameValue > 0 {
 		p.maxValue = int(min(o.MaxFrameValue, 1<<30))
 	}
-	for p.incarnation == 0 { // which stands for "not known"
-		p.incarnation = rand.Uint64()
+	p.node.MaxValue, p.node.View, p.node.Clock, p.node.Check = uint64(p.maxValue), p.viewNumber, p.clock, p.check
+	for p.node.Incarnation == 0 { // which stands for "not known"
+		p.node.Incarnation = rand.Uint64()
 	}
 	for _, m := range view.Members {
-		if m.ID != p.self {
+		if m.ID != p.node.ID {
 			pe := newPeer(p, m)
 			p.others[m.ID] = pe
 			p.ordered = append(p.ordered, pe)
@@ -161,7 +151,7 @@ func (p *Peers) Close() error {
 }
 
 // Self is this node's id.
-func (p *Peers) Self() string { return p.self }
+func (p *Peers) Self() string { return p.node.ID }
 
 // Others are the ids of the other members, in order.
 func (p *Peers) Others() []string {
@@ -178,13 +168,13 @@ func (p *Peers) View() *membership.View { return p.view.Load() }
 // clock is the time since New on the monotonic clock, in nanoseconds.
 func (p *Peers) clock() int64 { return int64(time.Since(p.start)) }
 
-// stamp appends the header of a frame from this node.
-func (p *Peers) stamp(b []byte, typ frameType, id uint64) []byte {
-	return appendHeader(b, typ, id, p.view.Load().Number, p.incarnation)
+func (p *Peers) viewNumber() (number, id uint64) {
+	v := p.view.Load()
+	return v.Number, v.ID
 }
 
 // attach notes a member's new link, or that it has none.
-func (p *Peers) attach(pe *peer, l *link) {
+func (p *Peers) attach(pe *peer, l *outgoing) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	pe.link.Store(l)
@@ -227,7 +217,7 @@ func (p *Peers) addLink(in *incoming) (excess *incoming) {
 	defer p.mu.Unlock()
 	same := 0
 	for _, other := range p.incoming {
-		if other.id == in.id {
+		if other.pe == in.pe {
 			if same++; excess == nil {
 				excess = other
 			}
@@ -240,11 +230,9 @@ func (p *Peers) addLink(in *incoming) (excess *incoming) {
 		excess = in
 	}
 	p.incoming = append(p.incoming, in)
-	if e := p.ended[in.id]; e.incarnation != in.incarnation {
-		p.ended[in.id] = endedLinks{incarnation: in.incarnation}
-	}
+	in.pe.account.asked(in.incarnation)
 	select {
-	case p.others[in.id].kick <- struct{}{}:
+	case in.pe.kick <- struct{}{}:
 	default:
 	}
 	return excess
@@ -260,19 +248,5 @@ func (p *Peers) removeLink(in *incoming) {
 			break
 		}
 	}
-	if e := p.ended[in.id]; e.incarnation == in.incarnation {
-		e.settled += in.settled.Load()
-		p.ended[in.id] = e
-	}
-}
-
-// settledWith is how many answers were counted here on links, now ended, from
-// one process of a member.
-func (p *Peers) settledWith(id string, incarnation uint64) uint64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if e := p.ended[id]; e.incarnation == incarnation {
-		return e.settled
-	}
-	return 0
+	in.pe.account.deliver(in.incarnation, in.delivered.Load())
 }

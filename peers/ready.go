@@ -14,7 +14,7 @@ func (p *Peers) updateReady(now int64) {
 	_, last := p.Ready()
 	wasReady := p.wasReady
 	if reason == "" && !p.wasReady {
-		if reason = p.unheard(); reason != "" && now > p.started+int64(readyWithin) {
+		if reason = p.notHeardBy(); reason != "" && now > p.started+int64(readyWithin) {
 			reason, overdue = "", reason
 		}
 		p.wasReady = reason == ""
@@ -28,9 +28,9 @@ func (p *Peers) updateReady(now int64) {
 	}
 }
 
-// unheard says what is missing until all members have been tried and all that
+// notHeardBy says what is missing until all members have been tried and all that
 // this node calls hear it.
-func (p *Peers) unheard() (reason string) {
+func (p *Peers) notHeardBy() (reason string) {
 	for _, pe := range p.ordered {
 		open, _ := pe.state()
 		switch l := pe.link.Load(); {
@@ -58,7 +58,7 @@ func (p *Peers) outcast() (reason string) {
 		}
 		if r := pe.refusal.Load(); r != nil {
 			if refusing++; refusing == 1 {
-				reason = "refused by " + pe.id + ": " + r.reason
+				reason = "refused by " + pe.id + ": " + r.Reason
 			}
 		}
 	}

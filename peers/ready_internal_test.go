@@ -1,13 +1,13 @@
 package peers
 
 import (
-	"encoding/binary"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"kring/link"
 	"kring/peers/memnet"
 )
 
@@ -29,12 +29,7 @@ func TestNotReadyBeforeTheOthersHearThisNode(t *testing.T) {
 				good, other := pair(t, n)
 				var hears atomic.Pointer[[]string]
 				hears.Store(&test.says)
-				byHand(t, n, "n1:1", other, func(h header, body []byte) []byte {
-					if h.typ != framePing {
-						return nil
-					}
-					return frameOf(framePong, 0, appendPong(nil, binary.BigEndian.Uint64(body), 0, *hears.Load()))
-				})
+				byHand(t, n, "n1:1", other, hand{pong: func() []byte { return appendPong(nil, 0, *hears.Load()) }})
 				good.Start(idle{})
 				defer good.Close()
 				<-time.After(readyWithin / 2)
@@ -43,7 +38,7 @@ func TestNotReadyBeforeTheOthersHearThisNode(t *testing.T) {
 					t.Fatalf("ready %v: %s", ok, reason)
 				}
 				hears.Store(&[]string{"n0"})
-				<-time.After(2 * pingIdle)
+				<-time.After(2 * link.PingIdle)
 				if ok, reason := good.Ready(); !ok {
 					t.Errorf("heard, and not ready: %s", reason)
 				}

@@ -36,40 +36,44 @@ func (e *noRoomError) Error() string { return fmt.Sprintf("no room for a value o
 // charge finds room for the value of an answer that is about to arrive. Without
 // it the caller gets a noRoomError at once, and the value is thrown away as it
 // comes: the link's reader waits for nobody.
-func (l *link) charge(c *call, total int) {
+func (c *call) charge(total int) {
 	e := c.reply.Answer.Entry
 	if into := c.req.into; into != nil && c.req.room >= total {
 		*into = *e
 		c.reply.Answer.Entry, c.charged = into, true
 		return
 	}
-	if l.pe.p.room.Take(e, total) {
-		c.charged = true
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !c.left {
-		l.leaveLocked(c, &noRoomError{total})
+	if c.charged = c.l.pe.p.room.Take(e, total); !c.charged {
+		c.fail(&noRoomError{total})
 	}
 }
 
-// abandonValue gives back the room of a value that nobody waits for any more.
-func (l *link) abandonValue(c *call) {
+// Discard gives back the room of a value that nobody waits for any more.
+func (c *call) Discard() {
 	if c.charged {
 		c.charged = false
 		if c.req.into == nil || c.reply.Answer.Entry != c.req.into { // its caller gives that back
-			l.pe.p.room.Give(c.reply.Answer.Entry)
+			c.l.pe.p.room.Give(c.reply.Answer.Entry)
 		}
 	}
 }
 
+// call makes one call and waits for its final answer. Without one it returns
+// link.ErrSilent, link.ErrClosed, ctx's error, or one for the client.
+func (l *outgoing) call(ctx context.Context, req *Request) (Reply, error) {
+	c, err := l.begin(ctx, req)
+	if err != nil {
+		return Reply{}, err
+	}
+	return c.wait(ctx)
+}
+
 // callWithRoom makes a call. If there is no room for its answer it waits for
 // some, and calls again: the node that was asked has the value at hand.
-func (l *link) callWithRoom(ctx context.Context, req *Request) (Reply, error) {
+func (l *outgoing) callWithRoom(ctx context.Context, req *Request) (Reply, error) {
 	room := l.pe.p.room
 	r, err := l.call(ctx, req)
-	full, is := err.(*noRoomError) //nolint:errorlint // made by charge, and never wrapped
+	full, is := err.(*noRoomError) //nolint:errorlint // made by charge and never wrapped
 	if !is {
 		return r, err
 	}
@@ -91,9 +95,9 @@ func (l *link) callWithRoom(ctx context.Context, req *Request) (Reply, error) {
 
 // keepCharged leaves an answer's value charged until ctx ends: by then the
 // caller has passed it on.
-func (l *link) keepCharged(ctx context.Context, c *call) {
+func (c *call) keepCharged(ctx context.Context) {
 	if c.charged {
 		e := c.reply.Answer.Entry
-		context.AfterFunc(ctx, func() { l.pe.p.room.Give(e) })
+		context.AfterFunc(ctx, func() { c.l.pe.p.room.Give(e) })
 	}
 }

@@ -1,6 +1,9 @@
 package peers
 
-import "sync"
+import (
+	"context"
+	"sync"
+)
 
 // sharing has gets of this node that wait for one load at another node wait for
 // one call.
@@ -20,8 +23,11 @@ import "sync"
 // answer of call 1. Its own call is cancelled.
 //
 // Hits need none of this: a get of which nothing is told is not known here.
+//
+// Whether a call is waited for at all is its link's matter. A link's lock is taken
+// under sharing's, never the reverse.
 type sharing struct {
-	mu    sync.Mutex // guards all below and the shareds
+	mu    sync.Mutex // guards all below, the shareds and call.shared
 	loads map[uint64]*shared
 }
 
@@ -29,26 +35,28 @@ type sharing struct {
 type shared struct {
 	load   uint64
 	call   *call
-	others map[*call]struct{} // calls that were given up for it
+	others map[*call]struct{} // calls that were handed over to it
 	// ownLeft: the get that made the call has left.
 	ownLeft bool
 }
 
-// join says whether a call that waits for a load is to be given up for another.
+// join reports whether a call that waits for a load has been handed over to another.
 // It then ends with the other's answer, by end, unless it leaves before. Else
-// later ones may join it. The call that started a load is never given up: the
-// load is on the account of its get. The caller holds the lock of c's link.
-func (s *sharing) join(c *call, load uint64, starter bool) bool {
+// later ones may join it. The call that started a load is never handed over: the
+// load is on the account of its get.
+func (s *sharing) join(c *call, load uint64, starter bool) (handedOver bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known := s.loads[load]
 	switch {
-	case known != nil && known == c.shared:
+	case !c.Waited(), known != nil && known == c.shared:
 		return false
 	case known != nil && c.shared == nil && !starter:
-		c.shared = known
-		known.others[c] = struct{}{}
-		return true
+		if handedOver = c.HandOver(); handedOver {
+			c.shared = known
+			known.others[c] = struct{}{}
+		}
+		return handedOver
 	case c.shared == nil:
 		c.shared = &shared{call: c, others: map[*call]struct{}{}}
 	default:
@@ -69,44 +77,60 @@ func (s *sharing) forgetLocked(sh *shared) {
 }
 
 // end gives a call's answer, or the error in its place, to those who share it.
-func (s *sharing) end(sh *shared, r Reply, err error) {
+func (s *sharing) end(c *call, r Reply, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	sh := c.shared
+	if sh == nil || sh.call != c {
+		return
+	}
 	s.forgetLocked(sh)
 	r.Shared = true
-	for c := range sh.others {
-		c.taken, c.err = &r, err
-		close(c.done)
+	for other := range sh.others {
+		other.taken = &r
+		other.Release(err)
 	}
 	clear(sh.others)
 }
 
-// leave ends the waiting of a get whose call was given up. False: its answer is
-// there. If it was the last that waited for the call, that is unwanted.
-func (s *sharing) leave(c *call) (left bool, unwanted *call) {
+// leave ends the waiting of a get for the answer to its call. False: the call has
+// ended, or is about to. True: others wait for its answer, or it was handed over. If
+// the get was the last that waited, the call that it was handed over to is cancelled.
+func (s *sharing) leave(c *call, err error) (left bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sh := c.shared
-	if _, left = sh.others[c]; !left {
-		return false, nil
-	}
-	delete(sh.others, c)
-	if sh.ownLeft && len(sh.others) == 0 {
+	switch {
+	case sh == nil:
+	case sh.call != c:
+		if _, left = sh.others[c]; !left {
+			return false
+		}
+		delete(sh.others, c)
+		if sh.ownLeft && len(sh.others) == 0 {
+			s.forgetLocked(sh)
+			if sh.call.Leave(context.Canceled) {
+				sh.call.Cancel()
+			}
+		}
+		return true
+	case len(sh.others) == 0:
 		s.forgetLocked(sh)
-		unwanted = sh.call
+	case c.Waited():
+		sh.ownLeft = true
+		return true
 	}
-	return true, unwanted
+	c.Leave(err)
+	return false
 }
 
-// goesOn says whether others wait for a call whose own get leaves. If none
-// does, nobody joins it any more.
-func (s *sharing) goesOn(sh *shared) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(sh.others) == 0 {
-		s.forgetLocked(sh)
+// hasLeft reports whether the get that made a call has left it to others. The link's
+// reader calls it.
+func (s *sharing) hasLeft(c *call) bool {
+	if c.shared == nil { // which the reader alone changes
 		return false
 	}
-	sh.ownLeft = true
-	return true
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return c.shared.ownLeft
 }

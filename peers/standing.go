@@ -2,8 +2,6 @@ package peers
 
 import (
 	"context"
-	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -70,7 +68,7 @@ func (p *Peers) publishLocked() {
 	v := p.view.Load()
 	next := &Standings{members: make([]Standing, len(v.Members))}
 	for i, m := range v.Members {
-		s := Standing{Member: m, Incarnation: p.incarnation, State: StateActive, Since: p.start}
+		s := Standing{Member: m, Incarnation: p.node.Incarnation, State: StateActive, Since: p.start}
 		if pe := p.others[m.ID]; pe != nil {
 			s.Incarnation, s.Since = pe.process, pe.circuit.since
 			if pe.circuit.isOpen {
@@ -83,73 +81,6 @@ func (p *Peers) publishLocked() {
 	p.standings.Store(next)
 	close(p.changed)
 	p.changed = make(chan struct{})
-}
-
-// startTogether is how long a member that was never reached is taken for one
-// that is still starting.
-const startTogether = 10 * time.Second
-
-// openCircuit stops calls to a member, and says so in the log.
-func (p *Peers) openCircuit(pe *peer, reason string, gone bool) {
-	p.tellOpened(pe, reason, p.tripCircuit(pe, reason, gone))
-}
-
-// tellOpened warns of a member that is not called. If the member was never
-// reached, it warns only when that takes long: nodes start one after the other.
-func (p *Peers) tellOpened(pe *peer, reason string, opened bool) {
-	peer, why := slog.String("peer", pe.id), slog.String("reason", reason)
-	if !pe.reached() && p.clock()-p.started < int64(startTogether) {
-		if opened {
-			pe.starting.Store(true)
-			p.log.Info("peer is not reached yet", peer, why)
-		}
-		return
-	}
-	if pe.starting.Swap(false) || opened {
-		p.log.Warn("peer is not called", peer, why)
-	}
-}
-
-// tripCircuit is openCircuit without a line in the log.
-func (p *Peers) tripCircuit(pe *peer, reason string, gone bool) (opened bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	opened, changed := pe.circuit.open(time.Now(), p.outages+1, reason, gone)
-	if opened {
-		p.outages++
-	}
-	if changed {
-		p.publishLocked()
-	}
-	return opened
-}
-
-// closeCircuit lets calls to a member begin again, unless it relapsed only
-// just now.
-func (p *Peers) closeCircuit(pe *peer) {
-	p.mu.Lock()
-	closed := pe.circuit.close(time.Now())
-	if closed {
-		pe.calledSince.Store(p.clock())
-		p.publishLocked()
-	}
-	p.mu.Unlock()
-	if closed {
-		pe.starting.Store(false)
-		p.log.Info("peer is called again", slog.String("peer", pe.id))
-	}
-}
-
-// reached reports whether there was ever contact with the member.
-func (pe *peer) reached() bool {
-	pe.p.mu.Lock()
-	defer pe.p.mu.Unlock()
-	return pe.circuit.hadContact()
-}
-
-// jitter takes off up to a quarter.
-func jitter(d time.Duration) time.Duration {
-	return d - time.Duration(rand.Float64()*float64(d)/4)
 }
 
 // Down reports whether a member's circuit is open, and whether it is because

@@ -54,7 +54,7 @@ func (p *Peers) Stats() Stats {
 		Incoming: len(p.links()), Peers: make([]PeerStats, 0, len(p.ordered)),
 	}
 	for _, pe := range p.ordered {
-		s.Abandoned -= pe.lostAnswers()
+		s.Abandoned -= pe.account.lost()
 		s.Peers = append(s.Peers, pe.stats())
 	}
 	return s
@@ -68,10 +68,8 @@ func (pe *peer) stats() PeerStats {
 	s.Open, s.Since, s.Reason, s.Outages = c.isOpen, c.since, c.reason, c.outages
 	if l := pe.link.Load(); l != nil {
 		s.Connected = true
-		s.RTT = l.rtt.percentile99().Seconds()
-		l.mu.Lock()
-		s.InFlight = len(l.calls)
-		l.mu.Unlock()
+		s.RTT = l.RTT.Percentile99().Seconds()
+		s.InFlight = l.InFlight()
 	}
 	return s
 }

@@ -78,6 +78,9 @@ func (n *Network) setHeld(from, to string, held bool) {
 		if c.local == from && c.remote == to {
 			c.out.hold(held)
 		}
+		if c.local == to && c.remote == from { // the other end may be closed
+			c.in.hold(held)
+		}
 	}
 }
 

@@ -1,4 +1,4 @@
-package peers
+package link
 
 import (
 	"bufio"
@@ -20,26 +20,44 @@ import (
 type frameType uint8
 
 const (
-	frameCall    frameType = iota + 1 // a request; see codec.go
+	frameCall    frameType = iota + 1 // a request
 	frameChunk                        // the next part of a big value, of a call or an answer
-	frameAnswer                       // the final word on a request
-	frameLoading                      // the request is being worked on; see loading.go
+	frameAnswer                       // the final answer to a request
+	frameLoading                      // the request is being worked on; see progress.go
 	frameCancel                       // the caller no longer waits
 	framePing                         // 8 bytes that come back in the pong
-	framePong                         // see pong
+	framePong                         // the ping's 8 bytes, and what else its sender says
 )
+
+// kinds is the table of frames. A new kind of frame is one row here and one
+// method of the end that takes it.
+var kinds = [...]struct {
+	least, most int // of the body, in bytes
+	// The method that takes the frame, at the end that calls and at the end that
+	// answers. An end without one breaks the link.
+	outgoing func(*Outgoing, header) error
+	incoming func(*Incoming, header) error
+}{
+	frameCall:    {1, MaxMeta + ChunkLen, nil, (*Incoming).called},
+	frameChunk:   {1, ChunkLen, (*Outgoing).chunk, (*Incoming).chunk},
+	frameAnswer:  {1, MaxMeta + ChunkLen, (*Outgoing).answered, nil},
+	frameLoading: {0, MaxProgress, (*Outgoing).progress, nil},
+	frameCancel:  {0, 0, nil, (*Incoming).cancelled},
+	framePing:    {8, 8, nil, (*Incoming).pinged},
+	framePong:    {8, MaxMeta, (*Outgoing).pong, nil},
+}
 
 const (
 	headerLen = 32
-	// chunkLen is the most of a value in one frame, so that a big value delays
+	// ChunkLen is the most of a value in one frame, so that a big value delays
 	// a small one by no more than the time for one chunk.
-	chunkLen = 64 << 10
-	// maxMeta bounds everything in a frame but the value: key, types, tags.
-	maxMeta = 128 << 10
+	ChunkLen = 64 << 10
+	// MaxMeta bounds everything in a frame but the value: key, types, tags.
+	MaxMeta = 128 << 10
 )
 
-// errBadFrame closes the link that carried it.
-var errBadFrame = errors.New("bad frame")
+// ErrBadFrame closes the link that carried it.
+var ErrBadFrame = errors.New("bad frame")
 
 type header struct {
 	typ         frameType
@@ -71,30 +89,18 @@ func parseHeader(b []byte) (header, error) {
 		typ: frameType(b[4]), id: binary.BigEndian.Uint64(b[8:]),
 		view: binary.BigEndian.Uint64(b[16:]), incarnation: binary.BigEndian.Uint64(b[24:]),
 	}
-	length := binary.BigEndian.Uint32(b)
-	var least, most uint32
-	switch h.typ {
-	case frameCall, frameAnswer:
-		least, most = 1, maxMeta+chunkLen
-	case frameChunk:
-		least, most = 1, chunkLen
-	case frameCancel:
-	case frameLoading:
-		most = loadingLen
-	case framePing:
-		least, most = 8, 8
-	case framePong:
-		least, most = 8, maxMeta
-	default:
-		return header{}, fmt.Errorf("%w: unknown type %d", errBadFrame, b[4])
+	if h.typ < frameCall || int(h.typ) >= len(kinds) {
+		return header{}, fmt.Errorf("%w: unknown type %d", ErrBadFrame, h.typ)
 	}
 	if b[5]|b[6]|b[7] != 0 {
-		return header{}, fmt.Errorf("%w: reserved bytes are set", errBadFrame)
+		return header{}, fmt.Errorf("%w: reserved bytes are set", ErrBadFrame)
 	}
-	if length < headerLen-4+least || length > headerLen-4+most {
-		return header{}, fmt.Errorf("%w: length %d of type %d", errBadFrame, length, h.typ)
+	length, kind := int64(binary.BigEndian.Uint32(b)), &kinds[h.typ]
+	body := length - (headerLen - 4)
+	if body < int64(kind.least) || body > int64(kind.most) {
+		return header{}, fmt.Errorf("%w: length %d of type %d", ErrBadFrame, length, h.typ)
 	}
-	h.body = int(length) - (headerLen - 4)
+	h.body = int(body)
 	return h, nil
 }
 
@@ -105,7 +111,7 @@ type frameReader struct {
 }
 
 func newFrameReader(r io.Reader) frameReader {
-	f := frameReader{r: bufio.NewReaderSize(r, chunkLen)}
+	f := frameReader{r: bufio.NewReaderSize(r, ChunkLen)}
 	if under, ok := r.(*bufio.Reader); ok && under != f.r {
 		f.under = under
 	}
@@ -147,7 +153,7 @@ func (f frameReader) body(h header, parse func(b []byte) error) error {
 		_, err = f.r.Discard(h.body)
 		return err
 	}
-	b := make([]byte, h.body) // at most maxMeta+chunkLen: parseHeader has seen to it
+	b := make([]byte, h.body) // parseHeader has seen to it that this is little
 	if _, err := io.ReadFull(f.r, b); err != nil {
 		return err
 	}
@@ -169,7 +175,7 @@ func (a *assembly) missing() int { return a.total - len(a.value) - a.skipped }
 // skip throws away the next n bytes of r, and what was read before.
 func (a *assembly) skip(r *bufio.Reader, n int) error {
 	if n > a.missing() {
-		return fmt.Errorf("%w: more bytes than announced", errBadFrame)
+		return fmt.Errorf("%w: more bytes than announced", ErrBadFrame)
 	}
 	a.skipped += len(a.value) + n
 	a.value = nil
@@ -180,7 +186,7 @@ func (a *assembly) skip(r *bufio.Reader, n int) error {
 // read takes the next n bytes from r.
 func (a *assembly) read(r *bufio.Reader, n int) error {
 	if n > a.missing() {
-		return fmt.Errorf("%w: more bytes than announced", errBadFrame)
+		return fmt.Errorf("%w: more bytes than announced", ErrBadFrame)
 	}
 	have := len(a.value)
 	if have+n > cap(a.value) {
@@ -190,109 +196,4 @@ func (a *assembly) read(r *bufio.Reader, n int) error {
 	a.value = a.value[:have+n]
 	_, err := io.ReadFull(r, a.value[have:])
 	return err
-}
-
-// decoder reads the fields of a body; after the first error it yields zeros.
-type decoder struct {
-	b    []byte
-	err  error
-	last string // what repeated read
-}
-
-func (d *decoder) fail(what string) {
-	if d.err == nil {
-		d.err = fmt.Errorf("%w: %s", errBadFrame, what)
-	}
-	d.b = nil
-}
-
-func (d *decoder) byte() byte {
-	if len(d.b) == 0 {
-		d.fail("too short")
-		return 0
-	}
-	c := d.b[0]
-	d.b = d.b[1:]
-	return c
-}
-
-func (d *decoder) uint64() uint64 {
-	if len(d.b) < 8 {
-		d.fail("too short")
-		return 0
-	}
-	n := binary.BigEndian.Uint64(d.b)
-	d.b = d.b[8:]
-	return n
-}
-
-func (d *decoder) uvarint() uint64 {
-	n, size := binary.Uvarint(d.b)
-	if size <= 0 {
-		d.fail("bad number")
-		return 0
-	}
-	d.b = d.b[size:]
-	return n
-}
-
-// length reads a number that may be at most most.
-func (d *decoder) length(most int) int {
-	n := d.uvarint()
-	if n > uint64(most) {
-		d.fail("number out of range")
-		return 0
-	}
-	return int(n)
-}
-
-// bytes reads a length and as many bytes, which are part of the body.
-func (d *decoder) bytes() []byte {
-	n := d.length(len(d.b))
-	b := d.b[:min(n, len(d.b))]
-	d.b = d.b[len(b):]
-	return b
-}
-
-func (d *decoder) string() string { return string(d.bytes()) }
-
-// repeated reads what is mostly the same as the last one that it read.
-func (d *decoder) repeated() string {
-	if b := d.bytes(); string(b) != d.last {
-		d.last = string(b)
-	}
-	return d.last
-}
-
-func (d *decoder) strings() []string {
-	n := d.length(len(d.b)) // each takes a byte at least
-	var list []string
-	for range n {
-		list = append(list, d.string())
-		if d.err != nil {
-			return nil
-		}
-	}
-	return list
-}
-
-// end reports the first error, or that something was left over.
-func (d *decoder) end() error {
-	if d.err == nil && len(d.b) > 0 {
-		d.fail("bytes left over")
-	}
-	return d.err
-}
-
-func appendString(b []byte, s string) []byte {
-	b = binary.AppendUvarint(b, uint64(len(s)))
-	return append(b, s...)
-}
-
-func appendStrings(b []byte, list []string) []byte {
-	b = binary.AppendUvarint(b, uint64(len(list)))
-	for _, s := range list {
-		b = appendString(b, s)
-	}
-	return b
 }

@@ -1,4 +1,4 @@
-package peers
+package link
 
 import (
 	"encoding/binary"
@@ -10,14 +10,16 @@ const (
 	nonceLen = 32
 	// maxHandshake bounds one message of a handshake.
 	maxHandshake = 4 << 10
+	// MaxName bounds names in handshakes, in bytes.
+	MaxName = 256
 )
 
 // hello is what each side of a new link says first.
 type hello struct {
-	minProtocol, maxProtocol byte
+	MinProtocol, MaxProtocol byte
 	secret                   bool // it has one, and asks for a proof
-	id                       string
-	target                   string // whom it means to talk to
+	ID                       string
+	Target                   string // the node that it means to talk to
 	nonce                    [nonceLen]byte
 }
 
@@ -26,67 +28,67 @@ func (h *hello) appendTo(b []byte) []byte {
 	if h.secret {
 		secret = 1
 	}
-	b = append(b, h.minProtocol, h.maxProtocol, secret)
-	b = appendString(b, h.id)
-	b = appendString(b, h.target)
+	b = append(b, h.MinProtocol, h.MaxProtocol, secret)
+	b = AppendString(b, h.ID)
+	b = AppendString(b, h.Target)
 	return append(b, h.nonce[:]...)
 }
 
 func parseHello(b []byte) (hello, error) {
-	d := decoder{b: b}
-	h := hello{minProtocol: d.byte(), maxProtocol: d.byte(), secret: d.byte() != 0, id: d.name(), target: d.name()}
+	d := Decoder{B: b}
+	h := hello{MinProtocol: d.Byte(), MaxProtocol: d.Byte(), secret: d.Byte() != 0, ID: d.name(), Target: d.name()}
 	// A later protocol may say more after this; it is told the version first.
-	if len(d.b) < nonceLen || (h.minProtocol <= protocol && len(d.b) != nonceLen) {
-		d.fail("bad length of a hello")
+	if len(d.B) < nonceLen || (h.MinProtocol <= Protocol && len(d.B) != nonceLen) {
+		d.Fail("bad length of a hello")
 	}
-	copy(h.nonce[:], d.b)
-	return h, d.err
+	copy(h.nonce[:], d.B)
+	return h, d.Err
 }
 
 // about is what each side says of its node, with its proof.
 type about struct {
-	cluster     string
-	ring        string // membership.Config.RingParameters
-	incarnation uint64
-	view        uint64
-	viewID      uint64
-	maxValue    uint64 // longest value it takes, in bytes
-	maxCalls    uint64 // most calls without a final answer it takes
+	Cluster     string
+	Ring        string
+	Incarnation uint64
+	View        uint64
+	ViewID      uint64
+	MaxValue    uint64 // longest value it takes, in bytes
+	MaxCalls    uint64 // most calls without a final answer it takes
 }
 
 func (a *about) appendTo(b []byte) []byte {
-	b = appendString(b, a.cluster)
-	b = appendString(b, a.ring)
-	for _, n := range []uint64{a.incarnation, a.view, a.viewID, a.maxValue, a.maxCalls} {
+	b = AppendString(b, a.Cluster)
+	b = AppendString(b, a.Ring)
+	for _, n := range []uint64{a.Incarnation, a.View, a.ViewID, a.MaxValue, a.MaxCalls} {
 		b = binary.BigEndian.AppendUint64(b, n)
 	}
 	return b
 }
 
-func (d *decoder) about() about {
-	a := about{cluster: d.name(), ring: d.name()}
-	for _, n := range []*uint64{&a.incarnation, &a.view, &a.viewID, &a.maxValue, &a.maxCalls} {
-		*n = d.uint64()
+func (d *Decoder) about() about {
+	a := about{Cluster: d.name(), Ring: d.name()}
+	for _, n := range []*uint64{&a.Incarnation, &a.View, &a.ViewID, &a.MaxValue, &a.MaxCalls} {
+		*n = d.Uint64()
 	}
 	return a
 }
 
-// name reads a string of at most maxName bytes.
-func (d *decoder) name() string {
-	s := d.string()
-	if len(s) > maxName {
-		d.fail("name too long")
+// name reads a text of at most MaxName bytes.
+func (d *Decoder) name() string {
+	s := d.Text()
+	if len(s) > MaxName {
+		d.Fail("name too long")
 	}
 	return s
 }
 
 // parseProof reads the body of sayProof: the proof, and what it covers.
 func parseProof(b []byte) (mac, covered []byte, a about, err error) {
-	d := decoder{b: b}
-	mac = d.bytes()
-	covered = d.b
+	d := Decoder{B: b}
+	mac = d.Bytes()
+	covered = d.B
 	a = d.about()
-	return mac, covered, a, d.end()
+	return mac, covered, a, d.End()
 }
 
 // The kinds of handshake messages.
@@ -105,7 +107,7 @@ func say(w io.Writer, kind byte, body []byte) error {
 	return err
 }
 
-// hear reads a message of the kind that is due. A refusal comes back as error.
+// hear reads a message of the kind that is due. A refusal is returned as error.
 func hear(r io.Reader, due byte) ([]byte, error) {
 	var head [5]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -113,7 +115,7 @@ func hear(r io.Reader, due byte) ([]byte, error) {
 	}
 	n := binary.BigEndian.Uint32(head[:])
 	if n > maxHandshake || (head[4] != due && head[4] != sayRefusal) {
-		return nil, fmt.Errorf("%w: message %d of %d bytes in a handshake", errBadFrame, head[4], n)
+		return nil, fmt.Errorf("%w: message %d of %d bytes in a handshake", ErrBadFrame, head[4], n)
 	}
 	body := make([]byte, n)
 	if _, err := io.ReadFull(r, body); err != nil {

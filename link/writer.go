@@ -1,4 +1,4 @@
-package peers
+package link
 
 import (
 	"context"
@@ -24,14 +24,17 @@ const maxControl = 1 << 20
 const maxKept = 1 << 20
 
 var (
-	errLinkClosed = errors.New("link closed")
-	errStopped    = errors.New("no longer wanted")
-	errTooMuch    = errors.New("the other side reads nothing")
-	errFrameSize  = errors.New("the key and what belongs to it do not fit in a frame")
+	// ErrClosed fails the calls of a link that has ended.
+	ErrClosed = errors.New("link closed")
+	// ErrFrameSize refuses a call or an answer that is too long, its big value aside.
+	ErrFrameSize = errors.New("the key and what belongs to it do not fit in a frame")
+
+	errStopped = errors.New("no longer wanted")
+	errTooMuch = errors.New("the other side reads nothing")
 )
 
-// outgoing is a frame to be sent, and the big value that follows it.
-type outgoing interface {
+// message is a frame to be sent, and the big value that follows it.
+type message interface {
 	requestID() uint64
 	// appendTo appends the frame. It is called under the writer's lock.
 	appendTo(b []byte) []byte
@@ -43,20 +46,20 @@ type outgoing interface {
 	written(ok bool)
 }
 
-// writer is the sending half of a link. Whatever is queued while a write is
-// under way goes out with the next one. Big values go in chunks, in turn, one
-// between two batches.
+// writer is the sending half of a link. What is queued while a write is under way
+// goes out with the next one. Big values go in chunks, in turn, one between two
+// batches.
 type writer struct {
 	conn  net.Conn
 	stamp func(b []byte, typ frameType, id uint64) []byte // appends a header
 
 	// mu guards all below.
 	mu      sync.Mutex
-	control []byte     // goes first
-	batch   []byte     // frames in order
-	queued  []outgoing // those whose last byte is in batch
-	streams []stream   // big values under way
-	unsent  int        // bytes of batch and streams, and of the write under way
+	control []byte    // goes first
+	batch   []byte    // frames in order
+	queued  []message // those whose last byte is in batch
+	streams []stream  // big values under way
+	unsent  int       // bytes of batch and streams, and of the write under way
 	room    chan struct{}
 	err     error // why nothing can be sent any more
 
@@ -65,7 +68,7 @@ type writer struct {
 }
 
 type stream struct {
-	of   outgoing
+	of   message
 	rest []byte
 }
 
@@ -75,15 +78,15 @@ func newWriter(conn net.Conn, stamp func([]byte, frameType, uint64) []byte) *wri
 
 // send queues a frame. While too much is unsent it waits until ctx ends or
 // stop is closed (errStopped).
-func (w *writer) send(ctx context.Context, o outgoing, stop <-chan struct{}) error {
+func (w *writer) send(ctx context.Context, m message, stop <-chan struct{}) error {
 	for {
 		w.mu.Lock()
 		if w.err != nil {
 			w.mu.Unlock()
 			return w.err
 		}
-		if w.roomLocked(o) {
-			err := w.queueLocked(o)
+		if w.roomLocked(m) {
+			err := w.queueLocked(m)
 			w.mu.Unlock()
 			if err == nil {
 				w.signal()
@@ -105,10 +108,10 @@ func (w *writer) send(ctx context.Context, o outgoing, stop <-chan struct{}) err
 	}
 }
 
-// trySend is send for who must not wait. False: the frame was not queued.
-func (w *writer) trySend(o outgoing) bool {
+// trySend is send for a caller that must not wait. False: the frame was not queued.
+func (w *writer) trySend(m message) bool {
 	w.mu.Lock()
-	queued := w.err == nil && w.roomLocked(o) && w.queueLocked(o) == nil
+	queued := w.err == nil && w.roomLocked(m) && w.queueLocked(m) == nil
 	w.mu.Unlock()
 	if queued {
 		w.signal()
@@ -118,24 +121,24 @@ func (w *writer) trySend(o outgoing) bool {
 
 // roomLocked says whether a frame may be queued. Small ones do not wait behind
 // the senders of big values, who would keep all room for each other.
-func (w *writer) roomLocked(o outgoing) bool {
-	return w.unsent < maxUnsent || o.bulk() == nil && len(w.batch) < maxSmall
+func (w *writer) roomLocked(m message) bool {
+	return w.unsent < maxUnsent || m.bulk() == nil && len(w.batch) < maxSmall
 }
 
-func (w *writer) queueLocked(o outgoing) error {
+func (w *writer) queueLocked(m message) error {
 	before := len(w.batch)
-	w.batch = o.appendTo(w.batch)
-	bulk := o.bulk()
+	w.batch = m.appendTo(w.batch)
+	bulk := m.bulk()
 	size := len(w.batch) - before
-	if size > headerLen+maxMeta+chunkLen || (bulk != nil && size > headerLen+maxMeta) {
+	if size > headerLen+MaxMeta+ChunkLen || (bulk != nil && size > headerLen+MaxMeta) {
 		w.batch = w.batch[:before]
-		return errFrameSize
+		return ErrFrameSize
 	}
 	w.unsent += size + len(bulk)
 	if bulk != nil {
-		w.streams = append(w.streams, stream{o, bulk})
+		w.streams = append(w.streams, stream{m, bulk})
 	} else {
-		w.queued = append(w.queued, o)
+		w.queued = append(w.queued, m)
 	}
 	return nil
 }
@@ -182,11 +185,11 @@ func (w *writer) signal() {
 func (w *writer) run() {
 	defer w.abandon()
 	var control, batch []byte
-	var queued []outgoing
+	var queued []message
 	for range w.wake {
 		for {
-			// Let those who are about to queue do so: one write for many
-			// frames is what makes a link quick.
+			// Let others queue first: a link is quick because one write has many
+			// frames.
 			runtime.Gosched()
 			w.mu.Lock()
 			if w.err != nil {
@@ -201,7 +204,7 @@ func (w *writer) run() {
 			if len(w.streams) > 0 {
 				s := w.streams[0]
 				w.streams = w.streams[1:]
-				chunk = s.rest[:min(len(s.rest), chunkLen)]
+				chunk = s.rest[:min(len(s.rest), ChunkLen)]
 				start := len(batch)
 				batch = endFrame(w.stamp(batch, frameChunk, s.of.requestID()), start, len(chunk))
 				if s.rest = s.rest[len(chunk):]; len(s.rest) > 0 {
@@ -216,8 +219,8 @@ func (w *writer) run() {
 				break
 			}
 			err := w.write(control, batch, chunk)
-			for i, o := range queued {
-				o.written(err == nil)
+			for i, m := range queued {
+				m.written(err == nil)
 				queued[i] = nil
 			}
 			if err != nil {
@@ -277,7 +280,7 @@ func (w *writer) abandon() {
 	}
 	w.queued, w.streams, w.batch, w.control = nil, nil, nil, nil
 	w.mu.Unlock()
-	for _, o := range lost {
-		o.written(false)
+	for _, m := range lost {
+		m.written(false)
 	}
 }

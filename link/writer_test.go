@@ -1,4 +1,4 @@
-package peers
+package link
 
 import (
 	"context"
@@ -24,11 +24,14 @@ func (p *parcel) written(ok bool)   { p.told <- ok }
 func (p *parcel) appendTo(b []byte) []byte {
 	start := len(b)
 	b = p.w.stamp(b, frameCall, p.id)
-	return endFrame(appendValue(b, p.value), start, 0)
+	if p.bulk() == nil {
+		b = append(b, p.value...)
+	}
+	return endFrame(append(b, 0), start, 0)
 }
 
 func (p *parcel) bulk() []byte {
-	if len(p.value) > chunkLen {
+	if len(p.value) > ChunkLen {
 		return p.value
 	}
 	return nil
@@ -42,7 +45,7 @@ func sending(t *testing.T) (w *writer, far net.Conn, post func(id uint64, size i
 	w = newWriter(near, stampTest)
 	var running sync.WaitGroup
 	running.Go(w.run)
-	t.Cleanup(func() { w.close(errLinkClosed); far.Close(); running.Wait() })
+	t.Cleanup(func() { w.close(ErrClosed); far.Close(); running.Wait() })
 	return w, far, func(id uint64, size int) *parcel {
 		return &parcel{w: w, id: id, value: make([]byte, size), told: make(chan bool, 2)}
 	}
@@ -103,10 +106,10 @@ func TestASmallFrameNeedsNoRoomOfBigValues(t *testing.T) {
 			t.Error("a small frame that cannot wait was not queued")
 		}
 		small := 0
-		for ; small < 1000 && w.trySend(post(103, chunkLen)); small++ {
+		for ; small < 1000 && w.trySend(post(103, ChunkLen)); small++ {
 		}
-		if small*chunkLen > maxSmall+chunkLen {
-			t.Errorf("%d bytes of small frames were queued", small*chunkLen)
+		if small*ChunkLen > maxSmall+ChunkLen {
+			t.Errorf("%d bytes of small frames were queued", small*ChunkLen)
 		}
 		cancel()
 		senders.Wait()
@@ -121,9 +124,9 @@ func TestWhatIsUnsentIsBounded(t *testing.T) {
 		defer cancel()
 		var err error
 		for ; err == nil && queued < 1000; queued++ {
-			err = w.send(ctx, post(uint64(queued), chunkLen), nil)
+			err = w.send(ctx, post(uint64(queued), ChunkLen), nil)
 		}
-		if !errors.Is(err, context.DeadlineExceeded) || queued*chunkLen > maxUnsent+2*chunkLen {
+		if !errors.Is(err, context.DeadlineExceeded) || queued*ChunkLen > maxUnsent+2*ChunkLen {
 			t.Errorf("%d frames, then %v", queued, err)
 		}
 		stop := make(chan struct{})
@@ -135,7 +138,7 @@ func TestWhatIsUnsentIsBounded(t *testing.T) {
 		go func() { sent <- w.send(t.Context(), post(2, 1), nil) }()
 		synctest.Wait()
 		go func() { // somebody reads, and there is room again
-			b := make([]byte, chunkLen)
+			b := make([]byte, ChunkLen)
 			for {
 				if _, err := far.Read(b); err != nil {
 					return
@@ -179,8 +182,8 @@ func TestAnEndedLinkTellsEveryFrameOnce(t *testing.T) {
 		}
 		waits := post(5, 1)
 		failed := make(chan error)
-		for range maxUnsent / chunkLen {
-			p := post(9, chunkLen)
+		for range maxUnsent / ChunkLen {
+			p := post(9, ChunkLen)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 			defer cancel()
 			if w.send(ctx, p, nil) != nil {
@@ -189,8 +192,8 @@ func TestAnEndedLinkTellsEveryFrameOnce(t *testing.T) {
 		}
 		go func() { failed <- w.send(t.Context(), waits, nil) }()
 		synctest.Wait()
-		w.close(errLinkClosed)
-		if err := <-failed; !errors.Is(err, errLinkClosed) {
+		w.close(ErrClosed)
+		if err := <-failed; !errors.Is(err, ErrClosed) {
 			t.Error(err)
 		}
 		synctest.Wait()
@@ -209,7 +212,7 @@ func TestAFrameThatIsTooBigIsRefusedAloneAndLeavesNoTrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, far, post := sending(t)
 		near := &oversized{parcel: post(1, 1)}
-		if err := w.send(t.Context(), near, nil); !errors.Is(err, errFrameSize) {
+		if err := w.send(t.Context(), near, nil); !errors.Is(err, ErrFrameSize) {
 			t.Error(err)
 		}
 		if err := w.send(t.Context(), post(2, 1), nil); err != nil {
@@ -224,5 +227,5 @@ func TestAFrameThatIsTooBigIsRefusedAloneAndLeavesNoTrace(t *testing.T) {
 type oversized struct{ *parcel }
 
 func (o *oversized) appendTo(b []byte) []byte {
-	return append(b, make([]byte, headerLen+maxMeta+chunkLen+1)...)
+	return append(b, make([]byte, headerLen+MaxMeta+ChunkLen+1)...)
 }

@@ -1,0 +1,93 @@
+package link
+
+import "time"
+
+// A call that waits for a load, or otherwise takes long, must not keep others
+// from the link: a hundred slow keys would, and every hit behind them. So its
+// caller is told with a loading frame, and from then on the call has no slot.
+// The node that answers has moved it by then from those that it counts against
+// maxCalls to those that wait, which have a bound of their own. It does so
+// before it says so, and the caller frees the slot after it has heard so: the
+// caller never counts fewer calls than the other side does.
+//
+// The body of a loading frame may say what the call waits for.
+
+const (
+	// MaxProgress is the longest body of a loading frame, in bytes.
+	MaxProgress = 9
+	// maxWaits bounds the calls of one link that wait. Others beyond it keep their
+	// slots.
+	maxWaits = 16 << 10
+
+	// loadingAfter is how long a call may run before its caller is told.
+	loadingAfter = 50 * time.Millisecond
+)
+
+// waitsLocked moves a call to those that wait, if it is not answered yet and
+// there is room.
+func (in *Incoming) waitsLocked(c *Inbound) bool {
+	if in.calls[c.id] != c || len(in.waits) >= maxWaits {
+		return false
+	}
+	delete(in.calls, c.id)
+	in.waits[c.id] = c
+	return true
+}
+
+// Progress tells the caller what its call waits for. ErrCrowded: too many calls wait
+// already. A caller of the first protocol is told only what it understands, by Watch.
+func (c *Inbound) Progress(says ...byte) error {
+	in := c.in
+	if !in.freesSlots {
+		return nil
+	}
+	in.mu.Lock()
+	unanswered := in.calls[c.id] == c
+	known := in.waits[c.id] == c || in.waitsLocked(c)
+	in.mu.Unlock()
+	switch {
+	case known:
+		in.w.order(frameLoading, c.id, says...)
+	case unanswered:
+		return ErrCrowded
+	}
+	return nil
+}
+
+// tellSlow tells the callers of calls that take long.
+func (in *Incoming) tellSlow(now int64) {
+	var slow []uint64
+	in.mu.Lock()
+	for id, c := range in.calls {
+		if time.Duration(now-c.began) >= loadingAfter && in.waitsLocked(c) {
+			slow = append(slow, id)
+		}
+	}
+	in.mu.Unlock()
+	for _, id := range slow {
+		in.w.order(frameLoading, id)
+	}
+}
+
+// progress takes a loading frame: the call gives back its slot.
+func (l *Outgoing) progress(h header) error {
+	return l.reader.body(h, func(says []byte) error {
+		if !l.freesSlots {
+			return nil
+		}
+		l.mu.Lock()
+		c, sent := l.calls[h.id], h.id > 0 && h.id <= l.last
+		if c != nil && !c.waits {
+			c.waits = true
+			<-l.slots
+		}
+		l.mu.Unlock()
+		if !sent {
+			return ErrBadFrame
+		}
+		if c == nil || len(says) == 0 {
+			return nil // an answer may have overtaken the frame
+		}
+		return c.caller.Progress(says)
+	})
+}
