@@ -248,6 +248,27 @@ func TestGetManyWaitsForManySmallValuesAtOnce(t *testing.T) {
 	})
 }
 
+// Small values that have come make room for others, also while the first one is waited
+// for.
+func TestGetManyGoesOnBehindAKeyThatTakesLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := alone(t)
+		keys := s.of("n1", 50)
+		longer, others := answersAfter(1500*time.Millisecond, itself), answersAfter(time.Second, itself)
+		s.peers.call = func(ctx context.Context, member string, req *peers.Request) (peers.Reply, error) {
+			if req.Key.Key == keys[0] {
+				return longer(ctx, member, req)
+			}
+			return others(ctx, member, req)
+		}
+		began := time.Now()
+		getMany(t.Context(), t, s.Cluster, "docs", keys, time.Minute)
+		if took := time.Since(began); took != 2*time.Second {
+			t.Errorf("4 keys, then 46, took %v", took)
+		}
+	})
+}
+
 // Slow loads are begun though none before has shown its size: a few that hang do not
 // use up the time of all.
 func TestGetManyDoesNotWaitForSlowLoadsInTurn(t *testing.T) {
