@@ -162,18 +162,18 @@ func (p *Pool) lapse() {
 	if int64(now.Sub(a.start)) < next {
 		return
 	}
-	var gone []*assigned
+	var lapsed []*assigned
 	a.mu.Lock()
-	for e := a.order.Front(); e != nil && len(gone) < maxSwept; e = a.order.Front() {
+	for e := a.order.Front(); e != nil && len(lapsed) < maxSwept; e = a.order.Front() {
 		one := e.Value.(*assigned)
 		if now.Before(one.expires) {
 			break
 		}
 		a.dropLocked(e)
-		gone = append(gone, one)
+		lapsed = append(lapsed, one)
 	}
 	a.mu.Unlock()
-	for _, one := range gone {
+	for _, one := range lapsed {
 		if one.leased {
 			one.pick.end(Cancelled)
 		} else {

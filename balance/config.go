@@ -4,7 +4,8 @@ import "time"
 
 // Config is one item of the list `pools`: how an endpoint is chosen.
 type Config struct {
-	// Name is 1 to 63 letters, digits, '.', '_' and '-'. Default: none, it must be given.
+	// Name is 1 to 63 letters, digits, '.', '_' and '-'. Default: none; it must
+	// be given.
 	Name string `mapstructure:"name"`
 	// Policy is round_robin, weighted, smooth_weighted, least_assigned or
 	// least_in_flight. Default: smooth_weighted.
@@ -61,10 +62,11 @@ type HealthConfig struct {
 
 // EndpointConfig is one endpoint of a pool.
 type EndpointConfig struct {
-	// Name is 1 to 63 letters, digits, '.', '_' and '-'. Default: none, it must be given.
+	// Name is 1 to 63 letters, digits, '.', '_' and '-'. Default: none; it must
+	// be given.
 	Name string `mapstructure:"name"`
 	// URL is http or https, a host, and optionally a port and a path, which is
-	// put in front of all paths. Default: none, it must be given.
+	// put in front of all paths. Default: none; it must be given.
 	URL string `mapstructure:"url"`
 	// Weight is the endpoint's share relative to the others, 0 to 2147483647.
 	// Default: 1. Zero: the endpoint is never picked.

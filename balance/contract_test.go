@@ -152,20 +152,7 @@ func TestSmoothCurrentWeights(t *testing.T) {
 func TestPicksFromManyGoroutinesAreExact(t *testing.T) {
 	for _, policy := range exact {
 		p := newPool(t, config(policy, 1, 1, 1))
-		var wg sync.WaitGroup
-		for range 30 {
-			wg.Go(func() {
-				for range 100 {
-					got, err := p.Pick(t.Context())
-					if err != nil {
-						t.Errorf("pick: %v", err)
-						return
-					}
-					got.Done(balance.Success)
-				}
-			})
-		}
-		wg.Wait()
+		pickAtOnce(t, p, 30, 100, succeed)
 		for _, e := range p.Status().Endpoints {
 			if e.Assigned != 1000 || e.InFlight != 0 {
 				t.Errorf("%s: endpoint %s: %d assigned, %d in flight, want 1000 and 0", policy, e.Name, e.Assigned, e.InFlight)
@@ -315,7 +302,7 @@ func TestDoneCountsOnce(t *testing.T) {
 func TestEveryOutcomeReleasesThePick(t *testing.T) {
 	everyPolicy(t, func(t *testing.T, policy string) {
 		p := newPool(t, config(policy, 3, 1, 2))
-		loadsThatEndAnyhow(t, p, 4, 2500)
+		pickAtOnce(t, p, 4, 2500, anyhow)
 		var assigned int64
 		for _, e := range p.Status().Endpoints {
 			assigned += e.Assigned
@@ -424,9 +411,9 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// loadsThatEndAnyhow makes picks for loads that succeed, are cancelled, panic
-// or fail.
-func loadsThatEndAnyhow(t *testing.T, p *balance.Pool, workers, each int) {
+// pickAtOnce has workers pick, each so many times, and end what they picked. A
+// pick's number n is the sum of its worker's and its own.
+func pickAtOnce(t *testing.T, p *balance.Pool, workers, each int, end func(n int, got balance.Pick)) {
 	t.Helper()
 	var wg sync.WaitGroup
 	for w := range workers {
@@ -437,20 +424,25 @@ func loadsThatEndAnyhow(t *testing.T, p *balance.Pool, workers, each int) {
 					t.Errorf("pick: %v", err)
 					return
 				}
-				func() {
-					defer func() { _ = recover() }() // for the load that panics
-					defer got.Done(balance.Failure)
-					switch (w + i) % 4 {
-					case 0:
-						got.Done(balance.Success)
-					case 1:
-						got.Done(balance.Cancelled)
-					case 2:
-						panic("load")
-					}
-				}()
+				end(w+i, got)
 			}
 		})
 	}
 	wg.Wait()
+}
+
+func succeed(_ int, got balance.Pick) { got.Done(balance.Success) }
+
+// anyhow is the end of a load that succeeds, is cancelled, panics or fails.
+func anyhow(n int, got balance.Pick) {
+	defer func() { _ = recover() }() // for the load that panics
+	defer got.Done(balance.Failure)
+	switch n % 4 {
+	case 0:
+		got.Done(balance.Success)
+	case 1:
+		got.Done(balance.Cancelled)
+	case 2:
+		panic("load")
+	}
 }

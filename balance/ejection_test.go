@@ -226,17 +226,25 @@ func TestMaxEjectedIsRoundedUpAndKeepsTheOthers(t *testing.T) {
 	}
 }
 
+// oneOutOneKept is a pool of four that may eject one: b is out, and a, which has
+// failed later, is kept.
+func oneOutOneKept(t *testing.T, policy string) *balance.Pool {
+	t.Helper()
+	cfg := config(policy, 1, 1, 1, 1)
+	cfg.MaxEjected = 0.25
+	p := newPool(t, cfg)
+	failOnly(t, p, "b")
+	time.Sleep(time.Second)
+	failOnly(t, p, "a")
+	return p
+}
+
 // The endpoints that began to fail first are out. When one of them recovers,
 // another takes its place.
 func TestAnEndpointThatRecoversMakesRoomForAFailingOne(t *testing.T) {
 	everyPolicy(t, func(t *testing.T, policy string) {
 		synctest.Test(t, func(t *testing.T) {
-			cfg := config(policy, 1, 1, 1, 1)
-			cfg.MaxEjected = 0.25
-			p := newPool(t, cfg)
-			failOnly(t, p, "b")
-			time.Sleep(time.Second)
-			failOnly(t, p, "a")
+			p := oneOutOneKept(t, policy)
 			if got := reasons(p); got != "a:kept b:out c:well d:well" || picked(t, p, 40) != "acd" {
 				t.Fatalf("%s, and %s are picked", got, picked(t, p, 40))
 			}
@@ -370,12 +378,7 @@ func TestAGoodProbeBetweenBadOnesForgivesThem(t *testing.T) {
 func TestAFailedTrialChangesNoOtherEndpoint(t *testing.T) {
 	everyPolicy(t, func(t *testing.T, policy string) {
 		synctest.Test(t, func(t *testing.T) {
-			cfg := config(policy, 1, 1, 1, 1)
-			cfg.MaxEjected = 0.25
-			p := newPool(t, cfg)
-			failOnly(t, p, "b")
-			time.Sleep(time.Second)
-			failOnly(t, p, "a")
+			p := oneOutOneKept(t, policy)
 			time.Sleep(longestEjection)
 			count := map[string]int{}
 			var held []balance.Pick
@@ -446,12 +449,7 @@ func TestOnlyFailingEndpointsAreProbed(t *testing.T) {
 func TestARequestToAKeptEndpointIsNoTrial(t *testing.T) {
 	everyPolicy(t, func(t *testing.T, policy string) {
 		synctest.Test(t, func(t *testing.T) {
-			cfg := config(policy, 1, 1, 1, 1)
-			cfg.MaxEjected = 0.25
-			p := newPool(t, cfg)
-			failOnly(t, p, "b")
-			time.Sleep(time.Second)
-			failOnly(t, p, "a")
+			p := oneOutOneKept(t, policy)
 			time.Sleep(longestEjection)
 			for range 20 { // b's trial is due, and each time it is cancelled
 				got := pick(t, p)

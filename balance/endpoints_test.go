@@ -64,7 +64,7 @@ func TestEndpointsComeAndGo(t *testing.T) {
 		}
 		remove(t, p, "b")
 		if _, err := p.Pick(t.Context()); !errors.Is(err, balance.ErrNoEligible) {
-			t.Errorf("pick from nobody: %v", err)
+			t.Errorf("pick without endpoints: %v", err)
 		}
 	})
 }

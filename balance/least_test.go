@@ -3,7 +3,6 @@ package balance_test
 import (
 	"errors"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,20 +69,7 @@ func TestLeastAssignedIsEven(t *testing.T) {
 		p := b.open(t, config("least_assigned", 1, 1, 1))
 		names(t, p, 1, true)
 		before := p.Status().LocalPicks
-		var wg sync.WaitGroup
-		for range clients {
-			wg.Go(func() {
-				for range each {
-					got, err := p.Pick(t.Context())
-					if err != nil {
-						t.Errorf("pick: %v", err)
-						return
-					}
-					got.Done(balance.Success)
-				}
-			})
-		}
-		wg.Wait()
+		pickAtOnce(t, p, clients, each, succeed)
 		var total, least, most int64
 		least = 1 << 40
 		for _, e := range p.Inspect(t.Context()).Endpoints {
@@ -128,8 +114,8 @@ func remove(t testing.TB, p *balance.Pool, name string) {
 	}
 }
 
-// settled waits until new members can be chosen.
-func settled(t testing.TB, p *balance.Pool) {
+// awaitSync waits until new members can be chosen.
+func awaitSync(t testing.TB, p *balance.Pool) {
 	t.Helper()
 	if st := p.Inspect(t.Context()); st.Degraded {
 		t.Fatal("the pool is degraded")
@@ -141,24 +127,24 @@ func TestLateEndpointStartsWithTheOthers(t *testing.T) {
 		cfg := config("least_assigned", 1, 1, 1)
 		p := b.open(t, cfg)
 		remove(t, p, "c")
-		settled(t, p)
+		awaitSync(t, p)
 		names(t, p, 200, true)
 		put(t, p, "c", cfg.Endpoints[2].URL)
-		settled(t, p)
+		awaitSync(t, p)
 		if got := names(t, p, 6, true); got != "abcabc" {
 			t.Errorf("picks %s after c came, want abcabc", got)
 		}
 		// A removed endpoint keeps its count: a is far behind b by then.
 		remove(t, p, "b")
 		remove(t, p, "c")
-		settled(t, p)
+		awaitSync(t, p)
 		names(t, p, 4, true)
 		remove(t, p, "a")
 		put(t, p, "b", cfg.Endpoints[1].URL)
-		settled(t, p)
+		awaitSync(t, p)
 		names(t, p, 1, true)
 		put(t, p, "a", cfg.Endpoints[0].URL)
-		settled(t, p)
+		awaitSync(t, p)
 		if got := names(t, p, 5, true); got != "bbbab" {
 			t.Errorf("picks %s after a came back, want bbbab: it keeps its count", got)
 		}
@@ -171,12 +157,12 @@ func TestLeastAssignedDoesNotCatchUp(t *testing.T) {
 		p := b.open(t, config("least_assigned", 1, 1))
 		names(t, p, 2, true)
 		p.SetEligible("b", false)
-		settled(t, p)
+		awaitSync(t, p)
 		if got := names(t, p, 100, true); strings.Contains(got, "b") {
 			t.Errorf("picks %s while b is not eligible", got)
 		}
 		p.SetEligible("b", true)
-		settled(t, p)
+		awaitSync(t, p)
 		if got := names(t, p, 4, true); got != "abab" {
 			t.Errorf("picks %s after b is back, want abab", got)
 		}
@@ -362,14 +348,14 @@ func TestRemovalKeepsLeases(t *testing.T) {
 		cfg := config("least_in_flight", 1, 1)
 		p := b.open(t, cfg)
 		remove(t, p, "b")
-		settled(t, p)
+		awaitSync(t, p)
 		var held []balance.Pick
 		for range 3 {
 			held = append(held, pick(t, p))
 		}
 		remove(t, p, "a")
 		if _, err := p.Pick(t.Context()); !errors.Is(err, balance.ErrNoEligible) {
-			t.Fatalf("pick from nobody: %v", err)
+			t.Fatalf("pick without endpoints: %v", err)
 		}
 		put(t, p, "a", cfg.Endpoints[0].URL)
 		for want := int64(3); ; want-- {
@@ -388,7 +374,7 @@ func TestEveryOutcomeEndsTheLease(t *testing.T) {
 	everyBackend(t, func(t *testing.T, b backend) {
 		cfg := config("least_in_flight", 3, 1, 2)
 		p := b.open(t, cfg)
-		loadsThatEndAnyhow(t, p, 8, 10_000/8)
+		pickAtOnce(t, p, 8, 10_000/8, anyhow)
 		for _, e := range p.Inspect(t.Context()).Endpoints {
 			if e.InFlight != 0 {
 				t.Errorf("endpoint %s: %d in flight, want 0", e.Name, e.InFlight)

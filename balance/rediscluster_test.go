@@ -97,7 +97,7 @@ func TestRedisCluster(t *testing.T) {
 			}
 			put(t, all[i], "d", cfg.Endpoints[0].URL)
 			remove(t, all[i], "c")
-			settled(t, all[i])
+			awaitSync(t, all[i])
 			if got := names(t, all[i], 8, true); !strings.Contains(got, "d") || strings.Contains(got, "c") {
 				t.Errorf("master %d: picks %s, want d and not c", i, got)
 			}
@@ -152,7 +152,7 @@ func TestRedisCluster(t *testing.T) {
 	}
 	for _, all := range pools {
 		eventually(t, "the pool is well again", func() bool { return !all[1].Status().Degraded })
-		settled(t, all[1])
+		awaitSync(t, all[1])
 		local := all[1].Status().LocalPicks
 		names(t, all[1], 4, true)
 		if n := all[1].Status().LocalPicks; n != local {

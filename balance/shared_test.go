@@ -87,7 +87,7 @@ func TestCountsAreRebased(t *testing.T) {
 	c := commonRedis(t).client(t)
 	p := openPool(t, cfg, dialRedis(t, rc))
 	p.SetEligible("c", false)
-	settled(t, p)
+	awaitSync(t, p)
 	key := rc.KeyPrefix + "{test}:assigned"
 	do(t, c, "ZADD", key, 1<<53-2, "a", 1<<53-2, "b")
 	if got := names(t, p, 7, true); got != "abababa" {
@@ -97,13 +97,13 @@ func TestCountsAreRebased(t *testing.T) {
 		t.Errorf("the set is %s, want [b 2 a 3]", got)
 	}
 	p.SetEligible("c", true) // it starts with the others, whatever its count was
-	settled(t, p)
+	awaitSync(t, p)
 	if got := names(t, p, 4, true); got != "bcab" {
 		t.Errorf("picks %s with c, want bcab", got)
 	}
 	do(t, c, "HSET", rc.KeyPrefix+"{test}:assigned:kept", "d", "9007199254740990 99999999999999")
 	put(t, p, "d", cfg.Endpoints[0].URL)
-	settled(t, p)
+	awaitSync(t, p)
 	if got := names(t, p, 4, true); !strings.Contains(got, "d") {
 		t.Errorf("picks %s: d waits for the others to reach a count from before the rebase", got)
 	}
@@ -251,7 +251,7 @@ func TestCallerLeaves(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := p.Pick(ctx); err == nil {
-		t.Error("a pick for nobody was made")
+		t.Error("a pick without a caller was made")
 	}
 	if st := p.Status(); st.Degraded || st.Outages != 0 {
 		t.Errorf("%+v: the pool blames Redis", st)
@@ -275,7 +275,7 @@ func TestChangesAreShared(t *testing.T) {
 	}
 	put(t, p, "c", "http://c.test")
 	eventually(t, "q has c", has(q, "c", func(e balance.EndpointStatus) bool { return e.Eligible }))
-	settled(t, q)
+	awaitSync(t, q)
 	if got := names(t, q, 3, true); !strings.Contains(got, "c") {
 		t.Errorf("picks %s, want c among them", got)
 	}
@@ -292,7 +292,7 @@ func TestChangesAreShared(t *testing.T) {
 	eventually(t, "q has a no more", func() bool { return len(q.Status().Endpoints) == 2 })
 
 	late := openPool(t, cfg, r, allow) // as a process that restarts
-	settled(t, late)
+	awaitSync(t, late)
 	for name, p := range map[string]*balance.Pool{"p": p, "q": q, "late": late} {
 		if got := names(t, p, 3, true); got != "ccc" {
 			t.Errorf("%s picks %s, want ccc", name, got)
@@ -309,7 +309,7 @@ func TestConfigurationsDiffer(t *testing.T) {
 	for _, policy := range []string{"least_assigned", "least_in_flight"} {
 		r := dialRedis(t, redisConfig(commonRedis(t).addr))
 		p := openPool(t, named(policy, "a", "b"), r)
-		settled(t, p)
+		awaitSync(t, p)
 		q := openPool(t, named(policy, "b", "c"), r)
 		if got := names(t, q, 8, true); strings.Contains(got, "a") || !strings.Contains(got, "c") {
 			t.Errorf("%s: q picks %s, want b and c", policy, got)
@@ -385,7 +385,7 @@ func TestOnlyTheClockOfRedisCounts(t *testing.T) {
 		}
 		complete(t, p, a.ID)
 		remove(t, p, "a")
-		settled(t, p)
+		awaitSync(t, p)
 		p.Close()
 		if err := r.Close(); err != nil {
 			t.Fatal(err)

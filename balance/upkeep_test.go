@@ -36,7 +36,7 @@ func TestOneKeyIsLost(t *testing.T) {
 				}
 				do(t, c, "DEL", rc.KeyPrefix+"{test}:"+key)
 				names(t, p, 4, true)
-				settled(t, p)
+				awaitSync(t, p)
 				for _, one := range held {
 					one.Done(balance.Success)
 				}
@@ -80,7 +80,7 @@ func TestAssignedOutlivesAWeightChange(t *testing.T) {
 		weight := func(name string, w int) {
 			t.Helper()
 			change(t, p, name, balance.EndpointChange{Weight: &w})
-			settled(t, p)
+			awaitSync(t, p)
 		}
 		check("at first", 5, 5)
 		weight("a", 2)
@@ -94,9 +94,9 @@ func TestAssignedOutlivesAWeightChange(t *testing.T) {
 		names(t, p, 3, true)
 		check("after three more", 10, 9)
 		remove(t, p, "b")
-		settled(t, p)
+		awaitSync(t, p)
 		put(t, p, "b", cfg.Endpoints[1].URL)
-		settled(t, p)
+		awaitSync(t, p)
 		check("b removed and added again", 10, 9)
 	})
 }
@@ -135,14 +135,14 @@ func TestDepartedEndpointsAreForgotten(t *testing.T) {
 		for i := range 5 {
 			name := fmt.Sprint("late-", i)
 			put(t, p, name, cfg.Endpoints[0].URL)
-			settled(t, p)
+			awaitSync(t, p)
 			names(t, p, 2, true)
 			remove(t, p, name)
-			settled(t, p)
+			awaitSync(t, p)
 		}
 		keys := do(t, c, "KEYS", rc.KeyPrefix+"*").([]any)
 		eventually(t, "what was counted is forgotten", func() bool {
-			settled(t, p)
+			awaitSync(t, p)
 			left := ""
 			for _, key := range keys {
 				if kind := do(t, c, "TYPE", key); kind == "hash" && !strings.HasSuffix(key.(string), ":endpoints") {
@@ -166,7 +166,7 @@ func TestDepartedEndpointsAreForgotten(t *testing.T) {
 			}
 			do(t, c, "HSET", changes, name, `{"till":1,"removed":true}`)
 		}
-		settled(t, p)
+		awaitSync(t, p)
 		put(t, p, "last", cfg.Endpoints[0].URL)
 		if got := fmt.Sprint(do(t, c, "HKEYS", changes)); got != "[a last]" && got != "[last a]" {
 			t.Errorf("%s: %s are published, want a and last", policy, got)
@@ -211,7 +211,7 @@ func TestEndpointComesDuringAPick(t *testing.T) {
 			}
 		})
 		p, q := openPool(t, cfg, r), openPool(t, cfg, dialRedis(t, rc))
-		settled(t, p)
+		awaitSync(t, p)
 		picked := make(chan string)
 		go func() {
 			got, err := p.Pick(t.Context())
@@ -224,7 +224,7 @@ func TestEndpointComesDuringAPick(t *testing.T) {
 		<-g.held
 		put(t, q, "A", cfg.Endpoints[0].URL)
 		eventually(t, "p has A", func() bool { return len(p.Status().Endpoints) == 2 })
-		settled(t, p)
+		awaitSync(t, p)
 		close(g.open)
 		if name := <-picked; name != "A" {
 			t.Errorf("%s: picked %s, want A: it came meanwhile, and is the first", policy, name)
@@ -259,8 +259,8 @@ func TestPublishedEndpointsAreLimited(t *testing.T) {
 		do(t, c, hset...)
 		log := &testlog.Buffer{}
 		p := openPool(t, cfg, dialRedis(t, rc), logged(log))
-		settled(t, p)
-		settled(t, p)
+		awaitSync(t, p)
+		awaitSync(t, p)
 		st := p.Status()
 		if n := len(st.Endpoints); n != balance.MaxEndpoints {
 			t.Errorf("%s: the pool has %d endpoints, want %d", policy, n, balance.MaxEndpoints)
@@ -388,12 +388,12 @@ func TestAChangeThatIsNoLongerPublishedIsForgotten(t *testing.T) {
 	for i := range 5 {
 		put(t, p, fmt.Sprint("late-", i), cfg.Endpoints[0].URL)
 	}
-	settled(t, p)
+	awaitSync(t, p)
 	if n := balance.Followed(p); n != 5 {
 		t.Fatalf("%d changes are remembered, want 5", n)
 	}
 	do(t, commonRedis(t).client(t), "DEL", rc.KeyPrefix+"{test}:endpoints")
-	settled(t, p)
+	awaitSync(t, p)
 	if n := balance.Followed(p); n != 0 {
 		t.Errorf("%d changes are remembered that are no longer published", n)
 	}

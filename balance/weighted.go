@@ -26,14 +26,14 @@ func (w *weighted) pick(_ context.Context, s *set) (choice, error) {
 	}
 	next := from(s, w.at)
 	m := next.m
-	left := m.current.Load()
-	if left == 0 {
-		left = next.weight
+	rest := m.current.Load()
+	if rest == 0 {
+		rest = next.weight
 	}
-	left--
-	m.current.Store(left)
+	rest--
+	m.current.Store(rest)
 	w.at = m.order
-	if left == 0 {
+	if rest == 0 {
 		w.at++
 	}
 	return choice{m: m}, nil

@@ -36,7 +36,7 @@ func TestAskAtOnce(t *testing.T) {
 		t.Errorf("asked %d, %+v", asked.Load(), c)
 	}
 	if _, err := askAtOnce(t.Context(), "127.0.0.1:1", "/", 2); err == nil {
-		t.Error("nobody is there, and that is no error")
+		t.Error("no server is there, and that is no error")
 	}
 }
 

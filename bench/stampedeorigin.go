@@ -35,8 +35,8 @@ func newStampedeOrigin() (*stampedeOrigin, error) {
 
 func (o *stampedeOrigin) close() error {
 	err := o.server.Close()
-	if served := <-o.done; !errors.Is(served, http.ErrServerClosed) {
-		err = errors.Join(err, served)
+	if serveErr := <-o.done; !errors.Is(serveErr, http.ErrServerClosed) {
+		err = errors.Join(err, serveErr)
 	}
 	return err
 }

@@ -10,15 +10,15 @@ import (
 // work again. An origin that fails now and then would fill the log.
 const calm = 10 * time.Second
 
-// backgroundFailures tell the operator, once for each group and trouble, that loads
-// fail whose errors no request returns.
+// backgroundFailures tells the operator that loads of a group fail whose errors no request
+// returns. It logs one line when that begins, and one when it ends.
 type backgroundFailures struct {
 	mu      sync.Mutex // guards all below
 	failing bool
 	last    time.Time // the newest failure
 }
 
-// landed takes the end of a load whose error no request got; nil: it worked.
+// landed notes the end of a load. Its error is nil, or one that no request got.
 func (b *backgroundFailures) landed(log *slog.Logger, group string, err error) {
 	now := time.Now()
 	b.mu.Lock()

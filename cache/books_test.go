@@ -90,7 +90,7 @@ func chaos(ctx context.Context, f *fixture, dice *rand.Rand) {
 	}
 }
 
-// getTwice discards the first answer of a get, as if another node acted by then.
+// getTwice discards the first answer of a get, as a node does that acts no longer.
 func (f *fixture) getTwice(ctx context.Context, key cache.Key) {
 	g, err := f.Group(key.Group)
 	if err != nil {

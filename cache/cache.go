@@ -12,20 +12,20 @@ import (
 
 const defaultMaxWaiters = 10000
 
-// Options is what a Cache is built from.
+// Options are the parts and limits of a Cache.
 type Options struct {
 	Node   string // this node's id
 	Config Config
 	Groups []GroupConfig
-	// Loader asks the origins; nil: none of the groups may have one.
+	// Loader asks the origins. Nil: no group may have an origin.
 	Loader Loader
-	// MaxWaiters bounds the requests that wait for a load; more are refused
-	// with ErrOverloaded. 0: 10000.
+	// MaxWaiters bounds the requests that wait for a load. Any more are refused with
+	// ErrOverloaded. 0: 10000.
 	MaxWaiters int
-	// MaxWaitersPerKey bounds those of one key likewise, so that one slow key
-	// does not use up all. 0: MaxWaiters.
+	// MaxWaitersPerKey bounds the requests that wait for one key, so that one slow key
+	// does not take all the places. 0: MaxWaiters.
 	MaxWaitersPerKey int
-	Log              *slog.Logger // nil: discarded
+	Log              *slog.Logger // nil: nothing is logged
 }
 
 // Cache is one node's cache. See the package comment.
@@ -45,7 +45,7 @@ type Cache struct {
 	writeIDs writeIDs
 	served   servedCounts
 	waiters  atomic.Int64
-	loadIDs  atomic.Uint64 // the newest load's number; begins anywhere, so that no two nodes have the same
+	loadIDs  atomic.Uint64 // the newest load's number; begins at random, so that no two nodes have the same
 	counter  atomic.Uint64 // of versions
 
 	ctx    context.Context // of the flights
@@ -96,8 +96,8 @@ func New(o Options) (*Cache, error) {
 	return c, nil
 }
 
-// Close cancels the loads that run and waits for them. The gets that wait end with
-// ErrDraining, as do later requests that need a load or write.
+// Close cancels the running loads and waits for their end. The gets that wait for them
+// end with ErrDraining, as do later writes and later gets that need a load.
 func (c *Cache) Close() error {
 	c.cancel()
 	for i := range c.stripes {
@@ -110,7 +110,7 @@ func (c *Cache) Close() error {
 // Draining reports whether Close was called.
 func (c *Cache) Draining() bool { return c.ctx.Err() != nil }
 
-// flights is the state of the key with that hash, among others.
+// flights has the state of the keys with that hash.
 func (c *Cache) flights(h uint64) *flights { return &c.stripes[h%lockStripes] }
 
 // version makes the next version.
@@ -118,9 +118,10 @@ func (c *Cache) version() Version {
 	return Version{View: 1, ViewID: c.viewID, Counter: c.counter.Add(1)}
 }
 
-// Delivered counts a get that Serve answered, once its answer was written to the
-// link, or could not be. In the latter case the node that asked counts the get as
-// abandoned, and a load made for it was a refresh. KindNone counts nothing.
+// Delivered counts a get that Serve or ServeStored answered. Not delivered means that
+// the answer could not be written to the link: the node that asked counts the get as
+// abandoned, and a load that was made for it counts as a refresh. KindNone counts
+// nothing.
 func (c *Cache) Delivered(kind Kind, delivered bool) {
 	switch {
 	case kind == KindNone || kind > KindRefused:
@@ -131,7 +132,7 @@ func (c *Cache) Delivered(kind Kind, delivered bool) {
 	}
 }
 
-// Stats returns the books and what the store holds.
+// Stats returns the books and the store's usage.
 func (c *Cache) Stats() Stats {
 	s := Stats{Node: c.node, MaxBytes: c.config.MaxBytes}
 	used := make(map[string]usage)
@@ -166,8 +167,8 @@ func (c *Cache) CheckKey(key Key) error {
 	return g.checkKey(key.Key, c.config.MaxKeyBytes)
 }
 
-// Copy describes this node's copy of a key and the last load of it that it
-// remembers; of that alone, and false, if it has no copy.
+// Copy describes this node's copy of a key, and the last load of it that the node
+// remembers. False: the node has no copy, and only the load is described.
 func (c *Cache) Copy(key Key) (Copy, bool) {
 	h := c.store.hash(key.Key)
 	s := c.flights(h)

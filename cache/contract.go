@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Op is what a Request asks for.
+// Op is the operation of a Request.
 type Op uint8
 
 const (
@@ -23,7 +23,7 @@ type Request struct {
 	// OnlyIfCached: a get that must not start a load.
 	OnlyIfCached bool
 
-	// Of a put: Value and ContentType, ContentEncoding; TTL 0 means the group's.
+	// Value, ContentType, ContentEncoding and TTL are those of a put. TTL 0: the group's.
 	Value           []byte
 	ContentType     string
 	ContentEncoding string
@@ -35,7 +35,7 @@ type Request struct {
 	// ID is a write's random id: the same through every retry of that write.
 	ID uint64
 
-	// Waiting, of a get, is told when the get begins to wait for a load; nil: nobody.
+	// Waiting is told when a get begins to wait for a load. It may be nil.
 	Waiting Waiting
 }
 
@@ -43,18 +43,19 @@ type Request struct {
 // acts for the key. What it is told crosses the link to the node that asked.
 type Waiting interface {
 	// Loading says that the get waits for a load, and whether the get started it.
-	// No two loads have the same number, on whatever nodes. A write marks the
-	// loads of its key, and a get that begins later is never told one of those.
+	// No two loads have the same number, not even on two nodes. A write marks the
+	// loads of its key, and a get that begins later is never told of a marked one.
 	//
-	// The get that started a load is told before those that join it. An error
-	// refuses the get a place among those that wait: the get ends with it.
+	// The get that started a load is told before the gets that join it. An error
+	// refuses the get a place among those that wait, and the get ends with it.
 	//
-	// Loading must not block, nor call the Cache. It may be called again, for another
-	// load, when the first node has failed; and late, when the get has ended.
+	// Loading must not block, and must not call the Cache. It may be called again for
+	// another load, when the first node has failed. It may be called late, when the
+	// get has ended.
 	Loading(load uint64, starter bool) error
 }
 
-// Kind is how a get was answered: the column of the books it is counted in.
+// Kind is how a get was answered. It is the column of the books that counts the get.
 type Kind uint8
 
 const (
@@ -62,7 +63,7 @@ const (
 	KindHit          // from a fresh entry here, negative ones and "nothing was PUT" included
 	_                // for hot copies, which do not exist yet: kinds cross the link as numbers
 	KindStale        // from an entry past its TTL
-	KindJoined       // waited for a load that somebody else started
+	KindJoined       // by a load that it did not start
 	KindLoad         // by the load that it started
 	KindPeer         // by another node
 	KindRefused      // without a value and without a load
@@ -80,18 +81,17 @@ type Answer struct {
 	// Entry is the value of a get. An Entry that is Negative is a 404.
 	Entry *Entry
 	Kind  Kind
-	// Node is the id of the node that answered from its store or its origin;
-	// it differs from this node's when Kind is KindPeer. OwnerKind is then
-	// how that node answered; elsewhere it equals Kind.
+	// Node is the id of the node that answered from its store or its origin. If it is
+	// another node, OwnerKind is how that node answered; else it equals Kind.
 	Node      string
 	OwnerKind Kind
 	// StandIn says that Node answered in place of the key's owner.
 	StandIn bool
 	// Status is the origin's status when a load took place (200, 304, 404, …).
 	Status int
-	// Stored says that a loaded value was kept.
+	// Stored says that the value was stored.
 	Stored bool
-	// Created says that a put found nothing before it.
+	// Created says that a put replaced no value.
 	Created bool
 	// StaleError says that a stale value was served because the origin failed.
 	StaleError bool
@@ -107,56 +107,57 @@ type Result struct {
 // client's request, a string.
 type RequestIDKey struct{}
 
-// Load is what one load of a key needs, and what it leaves behind.
+// Load is one load of a key, as its Loader gets it.
 type Load struct {
 	Key Key
 	// Previous is the entry to revalidate, or nil.
 	Previous *Entry
-	// RequestID is that of the client's request whose get started the load, if one
-	// did: for logs.
+	// RequestID is the id of the client's request that started the load, for logs. A
+	// refresh has none.
 	RequestID string
-	// Sent counts the requests that reached an origin, also when the load
-	// fails or panics: the books are kept from it.
+	// Sent is how many requests reached an origin. The Loader counts them, also for a
+	// load that fails or panics, because the books are made from it.
 	Sent atomic.Int32
 }
 
 // Loaded is the outcome of a load that the origin answered.
 type Loaded struct {
-	// Entry has value, types, validators, tags and Negative set; nil when
-	// NotModified. Its times are set by the cache, from Freshness and Asked.
+	// Entry has value, types, validators, tags and Negative set. It is nil when
+	// NotModified. The cache sets its times, from Freshness and Asked.
 	Entry       *Entry
 	NotModified bool
-	// Those of these that are there replace the entry's when it is not modified
-	// (RFC 9111 §3.2).
+	// When the entry is not modified, those of the following that are set replace the
+	// entry's own (RFC 9111 §3.2).
 	Tags         []string
 	ContentType  string
 	OriginETag   string
 	LastModified string
 
 	Status    int
-	Endpoint  string // set also when the load failed at it
+	Endpoint  string // the one that was asked, also if the load failed there
 	Freshness Freshness
-	// Asked is when the request was sent that was answered. What it took counts
-	// to the value's age. Zero: just now.
+	// Asked is when the request was sent that was answered. The time that the answer
+	// took is part of the value's age. Zero: now.
 	Asked time.Time
 }
 
-// Freshness is what an origin's headers say of how long its answer is good
-// (RFC 9111, RFC 5861). Negative durations mean that it said nothing, as in Unsaid.
+// Freshness is what an origin's headers say of how long its answer is fresh
+// (RFC 9111, RFC 5861). A negative duration means that the origin did not say: see
+// Unsaid.
 type Freshness struct {
 	TTL                  time.Duration
 	StaleWhileRevalidate time.Duration
 	StaleIfError         time.Duration
-	Age                  time.Duration // how old the answer already was; 0 if unsaid
+	Age                  time.Duration // how old the answer already was; 0 if the origin did not say
 	NoStore              bool
-	NoCache              bool // must be revalidated before each use: TTL 0 for our purposes
-	MustRevalidate       bool // never served stale
+	NoCache              bool // must be revalidated before each use: as a TTL of 0
+	MustRevalidate       bool // must not be served stale
 }
 
-// Loader asks the origin for a key. It must be safe for concurrent use. Its
-// errors are this package's. Load's context carries the load's deadline and
-// belongs to no caller; Load returns soon after it ends, because the next load
-// of the key begins only then.
+// Loader asks the origin for a key. It must be safe for concurrent use. Its errors are
+// this package's. Load's context has the load's deadline and belongs to no caller. Load
+// must return soon after its context has ended: the next load of the key begins only
+// then.
 type Loader interface {
 	Load(ctx context.Context, l *Load) (Loaded, error)
 }
@@ -166,28 +167,28 @@ type LoaderFunc func(ctx context.Context, l *Load) (Loaded, error)
 
 func (f LoaderFunc) Load(ctx context.Context, l *Load) (Loaded, error) { return f(ctx, l) }
 
-// Copy is one node's copy of a key, for people who ask why.
+// Copy describes one node's copy of a key to a person.
 type Copy struct {
 	Node     string    `json:"node"`
 	Role     string    `json:"role"`    // primary, replica, hot or negative
 	State    string    `json:"state"`   // fresh, stale, stale-if-error (served only if the origin fails) or expired
 	Age      float64   `json:"age"`     // seconds
-	TTL      float64   `json:"ttl"`     // seconds left; negative when stale; 0 with Forever
-	Forever  bool      `json:"forever"` // no TTL
+	TTL      float64   `json:"ttl"`     // seconds for which it is still fresh; negative when stale; 0 with Forever
+	Forever  bool      `json:"forever"` // it never expires
 	Version  string    `json:"version"`
 	LastLoad *LastLoad `json:"-"`
 }
 
 // LastLoad is the newest load of a key that a node remembers.
 type LastLoad struct {
-	// Endpoint is the one that was asked, in vain or not; "" if it is not known.
+	// Endpoint is the one that was asked, also if it failed. "": not known.
 	Endpoint string    `json:"endpoint"`
 	At       time.Time `json:"at"`
 	Millis   float64   `json:"ms"`
-	// Status is the origin's: 304 says that the load renewed what was there.
-	// It is 0 if the load failed, and Code says how then.
+	// Status is the origin's. 304 means that the load renewed the stored value. 0
+	// means that the load failed: Code says how.
 	Status int  `json:"status"`
 	Code   Code `json:"code,omitempty"`
-	// Waited is how many gets the one load answered.
+	// Waited is how many gets the load answered.
 	Waited int `json:"waited"`
 }

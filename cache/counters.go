@@ -2,7 +2,7 @@ package cache
 
 import "sync/atomic"
 
-// counterShards keep nodes with many cores from counting on one cache line.
+// counterShards are several, so that many cores do not write to one cache line.
 const counterShards = 8
 
 // counters count how the gets of one group were answered.
@@ -22,8 +22,8 @@ type counterShard struct {
 
 func (c *counters) shard(h uint64) *counterShard { return &c[(h>>20)%counterShards] }
 
-// answered counts how a get was answered. Its arrival is counted apart, when it
-// arrives, so that the two prove each other.
+// answered counts how a get was answered. The get's arrival was counted before. The two
+// counts check each other.
 func (s *counterShard) answered(a Answer) {
 	s.kinds[a.Kind].Add(1)
 	if a.Kind == KindHit && a.Entry.Negative {

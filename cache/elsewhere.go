@@ -2,10 +2,9 @@ package cache
 
 import "sync/atomic"
 
-// Elsewhere is a client's get that another node answers. The get counts among this
-// node's waiters from when the other node has said that it waits for a load: a get
-// that is answered from the other's store takes nobody's place. It is the get's
-// Waiting.
+// Elsewhere is a client's get that another node answers. It is the get's Waiting. The
+// get counts among this node's waiters once the other node has said that the get waits
+// for a load. A get that the other node answers from its store takes no place.
 type Elsewhere struct {
 	read  Read
 	state atomic.Uint32
@@ -20,10 +19,10 @@ const (
 	ended
 )
 
-// Elsewhere says that another node is to answer the get. End must follow.
+// Elsewhere says that another node answers the get. The caller must call End.
 func (r *Read) Elsewhere() *Elsewhere { return &Elsewhere{read: *r} }
 
-// Loading counts the get among those that wait, or refuses it.
+// Loading counts the get among the waiters, or refuses it.
 func (e *Elsewhere) Loading(uint64, bool) error {
 	c, s := e.read.c, e.read.c.flights(e.read.h)
 	s.mu.Lock()
@@ -51,7 +50,7 @@ func (e *Elsewhere) refuse(err error) error {
 	return err
 }
 
-// End gives back the get's place among those that wait.
+// End gives back the get's place among the waiters.
 func (e *Elsewhere) End() {
 	if e.state.Swap(ended) != waiting {
 		return

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A key has a state for as long as one of its gets waits at another node, and no
-// longer: there is no end of keys.
+// A key has a state only while one of its gets waits at another node: there is no limit
+// to the number of keys.
 func TestKeysWithoutAWaitingGetAreForgotten(t *testing.T) {
 	c := plainCache(t, Options{MaxWaiters: 3, MaxWaitersPerKey: 2})
 	g, err := c.Group("kv")

@@ -126,8 +126,7 @@ func TestWaitersAtAnotherNodeAreCounted(t *testing.T) {
 	}
 }
 
-// Gets that wait here and gets that wait at another node take places of the same
-// number.
+// Gets that wait here and gets that wait at another node share the same places.
 func TestWaitersHereAndAtAnotherNodeAddUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := setup(t, func(o *cache.Options) { o.MaxWaiters = 2 })
@@ -153,7 +152,7 @@ func TestWaitersHereAndAtAnotherNodeAddUp(t *testing.T) {
 	})
 }
 
-// Told and ended at the same time, a get leaves no place taken.
+// A get may be told that it waits at the moment when it ends. It leaves no place taken.
 func TestAGetThatEndsWhileItIsToldGivesItsPlaceBack(t *testing.T) {
 	f := setup(t, func(o *cache.Options) { o.MaxWaiters = 1 })
 	g, err := f.Group("docs")

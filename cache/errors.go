@@ -6,21 +6,20 @@ import (
 	"time"
 )
 
-// Code is the stable name of an error: the last part of a problem's type URI,
-// and what travels over the peer link, so that errors.Is works across nodes.
+// Code is the stable name of an error. It is the last part of a problem's type URI. It
+// also travels over the peer link, so that errors.Is works across nodes.
 type Code string
 
-// Error is a failure that a client may be told about. Detail is safe to show
-// to anyone; Err is for the log only and never leaves the node.
+// Error is a failure that a client may see. Detail is safe to show to any client. Err is
+// for the log only, and never leaves the node.
 type Error struct {
 	Code   Code
 	Detail string
 	Err    error
 
-	// Verdict is what a failed load says of the value that is stored.
+	// Verdict is that of a failed load.
 	Verdict Verdict
-	// RetryAfter is for how long the origin does not want to be asked again;
-	// 0 if it did not say.
+	// RetryAfter is how long the origin wants not to be asked again. 0: it did not say.
 	RetryAfter time.Duration
 }
 
@@ -28,15 +27,14 @@ type Error struct {
 type Verdict uint8
 
 const (
-	// OriginDown: the origin failed, in the sense of RFC 5861 §4. A value that
-	// is stored stays, and may be served within stale-if-error.
+	// OriginDown: the origin failed, in the sense of RFC 5861 §4. The value stays, and
+	// may be served within stale-if-error.
 	OriginDown Verdict = iota
-	// OriginRefuses: the origin answered, but neither failed in that sense nor
-	// said anything of the value. The value stays, but is not served in place
-	// of the error.
+	// OriginRefuses: the origin did not fail in that sense, but said nothing of the
+	// value. The value stays, and is not served in place of the error.
 	OriginRefuses
-	// ValueEnded: the answer is the origin's word on the key, and it is not the
-	// value. The value is removed.
+	// ValueEnded: the origin answered for the key, and the answer is no value. The
+	// stored value is removed.
 	ValueEnded
 )
 
@@ -53,8 +51,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Is makes two errors of one code equal, whatever their detail, on whichever
-// node they arose.
+// Is makes two errors of one code equal, whatever their details and nodes are.
 func (e *Error) Is(target error) bool {
 	t, ok := target.(*Error)
 	return ok && t.Code == e.Code
@@ -74,14 +71,16 @@ func (e *Error) Because(err error) *Error {
 	return &c
 }
 
-// Saying returns a copy of e with what the origin's answer says.
+// Saying returns a copy of e with the verdict and the wait that the origin's answer
+// gives.
 func (e *Error) Saying(v Verdict, retryAfter time.Duration) *Error {
 	c := *e
 	c.Verdict, c.RetryAfter = v, retryAfter
 	return &c
 }
 
-// verdict is that of a load's error.
+// verdict is the Verdict of a load's error. The error of another package has none, and
+// counts as OriginDown.
 func verdict(err error) Verdict {
 	var e *Error
 	if errors.As(err, &e) {
@@ -127,8 +126,9 @@ func ctxError(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// isCancelled reports whether an error is ctxError's for a cancelled request. The
-// error of a load may wrap a cancelled context too, and is another thing.
+// isCancelled reports whether an error is ctxError's for a cancelled request. It
+// compares without errors.Is, because the error of a load may wrap a cancelled context
+// of its own.
 func isCancelled(err error) bool { return err == context.Canceled }
 
 // WriteCtxError is the error of a write whose time is up, or whose caller has

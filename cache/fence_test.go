@@ -10,7 +10,7 @@ import (
 	"kring/cache"
 )
 
-// groupcache-go v3: a load in flight stores the old value after a remove.
+// In groupcache-go v3 a load that is in flight stores the old value after a remove.
 func TestWriteDuringALoad(t *testing.T) {
 	writes := []struct {
 		name  string
@@ -68,7 +68,7 @@ func TestOneLoadRunsAndAtMostOneIsNext(t *testing.T) {
 		f.remove(doc("k"))
 		second := f.crowd(3, doc("k"))
 		synctest.Wait()
-		f.remove(doc("k")) // the next load has not begun: it is new enough
+		f.remove(doc("k")) // the next load has not begun, so its value will be new enough
 		third := f.crowd(3, doc("k"))
 		synctest.Wait()
 		for value, answers := range map[string]func() map[cache.Kind][]got{"k#1": first, "k#2": second} {
@@ -91,7 +91,7 @@ func TestOneLoadRunsAndAtMostOneIsNext(t *testing.T) {
 	})
 }
 
-func TestNextLoadFindsWhatWasPutMeanwhile(t *testing.T) {
+func TestTheNextLoadFindsAValueThatWasPutMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := setup(t)
 		f.origin.latency = second
@@ -117,7 +117,7 @@ func TestNextLoadFindsWhatWasPutMeanwhile(t *testing.T) {
 	})
 }
 
-func TestMarkedLoadThatNobodyWaitsForIsCancelled(t *testing.T) {
+func TestAMarkedLoadWithoutWaitersIsCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := setup(t)
 		f.origin.latency = 5 * second
@@ -126,7 +126,7 @@ func TestMarkedLoadThatNobodyWaitsForIsCancelled(t *testing.T) {
 			defer cancel()
 			f.wantsError(f.getCtx(ctx, doc("k")), cache.ErrOriginTimeout, cache.KindJoined)
 		}
-		leave(second) // the load goes on, for the store
+		leave(second) // the load goes on: its value will be stored
 		f.remove(doc("k"))
 		synctest.Wait()
 		began := time.Now()
@@ -134,7 +134,7 @@ func TestMarkedLoadThatNobodyWaitsForIsCancelled(t *testing.T) {
 		if waited := time.Since(began); waited != 5*second {
 			t.Errorf("waited %v: the marked load was waited for", waited)
 		}
-		// And the other way round: marked first, then left.
+		// The other way round: the load is marked first, then its waiter leaves.
 		f.remove(doc("k"))
 		done := make(chan struct{})
 		go func() { leave(2 * second); close(done) }()
@@ -163,12 +163,12 @@ func TestNextLoadIsForgottenWhenItsWaitersLeave(t *testing.T) {
 	})
 }
 
-// A value that was acknowledged is never followed by an older one, whatever
-// runs at the same time.
-func TestReadersNeverGoBackBehindAcknowledgedWrites(t *testing.T) {
+// Once a write is acknowledged, no get returns an older value, whatever runs at the same
+// time.
+func TestNoGetReturnsAnOlderValueThanAnAcknowledgedWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := setup(t, group(func(g *cache.GroupConfig) { g.TTL, g.StaleWhileRevalidate = 20*time.Millisecond, 20*time.Millisecond }))
-		versions := make(chan int, 1) // the origin's version; acknowledged by a delete
+		versions := make(chan int, 1) // the origin's version
 		versions <- 0
 		acked := make(chan int, 1)
 		acked <- 0
@@ -202,15 +202,35 @@ func TestReadersNeverGoBackBehindAcknowledgedWrites(t *testing.T) {
 			}()
 		}
 		for ctx.Err() == nil {
-			v := <-versions + 1
+			v := <-versions
 			versions <- v
-			switch v % 3 {
+			v++
+			changes := func() { // what the origin answers
+				<-versions
+				versions <- v
+			}
+			slowly := func(req cache.Request) {
+				pause := time.Duration(v%7) * time.Millisecond
+				w := f.begin(t.Context(), req)
+				<-time.After(pause)
+				changes()
+				<-time.After(pause)
+				f.commit(w)
+			}
+			if v%5 < 3 {
+				changes()
+			}
+			switch v % 5 {
 			case 0:
 				f.remove(doc("k"))
 			case 1:
 				f.put(doc("k"), fmt.Sprint(v))
 			case 2:
 				f.DropGroup("docs")
+			case 3:
+				slowly(cache.Request{Op: cache.OpDelete, Key: doc("k")})
+			case 4:
+				slowly(putOf(doc("k"), fmt.Sprint(v)))
 			}
 			<-acked
 			acked <- v

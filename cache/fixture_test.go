@@ -185,7 +185,7 @@ func (f *fixture) checkBooks() {
 	}
 }
 
-// pass moves the bubble's time on, and waits until all that is due then has happened.
+// pass moves the bubble's time on, and waits until everything that is due has happened.
 func pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
@@ -201,7 +201,7 @@ type got struct {
 	err error
 }
 
-// get takes a client's get through the steps of a node that acts for the key.
+// get answers a client's get as a node does that acts for the key.
 func get(ctx context.Context, c *cache.Cache, term cache.Term, key cache.Key, onlyIfCached bool) (cache.Answer, error) {
 	g, err := c.Group(key.Group)
 	if err != nil {
@@ -223,7 +223,7 @@ func get(ctx context.Context, c *cache.Cache, term cache.Term, key cache.Key, on
 	return a, err
 }
 
-// serve takes another node's get through them.
+// serve answers another node's get as such a node does.
 func serve(ctx context.Context, c *cache.Cache, term cache.Term, req cache.Request) (cache.Answer, error) {
 	g, err := c.Group(req.Key.Group)
 	if err != nil {
@@ -239,7 +239,7 @@ func serve(ctx context.Context, c *cache.Cache, term cache.Term, req cache.Reque
 	return r.Serve(ctx, term, req.Waiting)
 }
 
-// write takes a write, of a client or another node, through them.
+// write carries out a write as such a node does.
 func write(ctx context.Context, c *cache.Cache, term cache.Term, req cache.Request) (cache.Answer, error) {
 	if err := c.CheckWrite(&req); err != nil {
 		return cache.Answer{}, err
@@ -300,7 +300,7 @@ func (f *fixture) wants(g got, value string, kind cache.Kind) {
 	case g.err != nil:
 		f.t.Errorf("error %v, want %q", g.err, value)
 	case g.Entry.Negative || string(g.Entry.Value) != value || g.Kind != kind || g.Node != "n1":
-		f.t.Errorf("%q (negative %v) of kind %d from %q, want %q of kind %d", g.Entry.Value, g.Entry.Negative, g.Kind, g.Node, value, kind)
+		f.t.Errorf("%q (negative %v) of kind %v from %q, want %q of kind %v", g.Entry.Value, g.Entry.Negative, g.Kind, g.Node, value, kind)
 	}
 }
 
@@ -308,7 +308,7 @@ func (f *fixture) wants(g got, value string, kind cache.Kind) {
 func (f *fixture) wantsNothing(g got, kind cache.Kind) {
 	f.t.Helper()
 	if g.err != nil || !g.Entry.Negative || g.Kind != kind {
-		f.t.Errorf("%+v, want a negative answer of kind %d", g, kind)
+		f.t.Errorf("%+v, want a negative answer of kind %v", g, kind)
 	}
 }
 
@@ -316,7 +316,7 @@ func (f *fixture) wantsNothing(g got, kind cache.Kind) {
 func (f *fixture) wantsError(g got, err error, kind cache.Kind) {
 	f.t.Helper()
 	if !errors.Is(g.err, err) || g.Kind != kind {
-		f.t.Errorf("error %v of kind %d, want %v of kind %d", g.err, g.Kind, err, kind)
+		f.t.Errorf("error %v of kind %v, want %v of kind %v", g.err, g.Kind, err, kind)
 	}
 }
 

@@ -132,7 +132,7 @@ func TestErrorsAreSharedAndRememberedBriefly(t *testing.T) {
 	})
 }
 
-func TestMemoryOfErrorsIsBounded(t *testing.T) {
+func TestTheMemoryOfErrorsIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := setup(t)
 		f.origin.set(0, failing)
@@ -141,7 +141,7 @@ func TestMemoryOfErrorsIsBounded(t *testing.T) {
 			f.wantsError(f.get(doc(fmt.Sprint(i))), errOrigin, cache.KindLoad)
 		}
 		again := 0
-		for i := keys - 1; i >= 0; i-- { // the newest first, before they are pushed out
+		for i := keys - 1; i >= 0; i-- { // the newest first: each get may push out another
 			if f.get(doc(fmt.Sprint(i))).Kind == cache.KindJoined {
 				again++
 			}
@@ -167,7 +167,7 @@ func TestErrorsThatAreNotRemembered(t *testing.T) {
 	}
 }
 
-func TestForeignErrorsBecomeOurs(t *testing.T) {
+func TestOtherErrorsBecomeThisPackagesErrors(t *testing.T) {
 	foreign := errors.New("broken pipe")
 	synctest.Test(t, func(t *testing.T) {
 		f := setup(t)
@@ -262,7 +262,7 @@ func TestAGetWhoseContextHasEndedStartsNothing(t *testing.T) {
 }
 
 // Second tries, and loads whose starter has left, count as refreshes.
-func TestBooksOfSecondTriesAndOrphans(t *testing.T) {
+func TestSecondTriesAndAbandonedLoadsAreRefreshes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := setup(t, func(o *cache.Options) {
 			inner := o.Loader

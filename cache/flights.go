@@ -13,21 +13,20 @@ var (
 	errManyKeyWaiters = ErrOverloaded.With("too many requests wait for this key")
 )
 
-// flights is the state of the keys of one hash range: which loads run, which gets
-// join them, which writes are under way. All that changes what is stored of a key
-// happens under its lock, which is taken before a shard's, and never held across a
-// load.
+// flights is the state of the keys of one hash range: which loads run, which gets join
+// them, which writes are under way. Loads and writes take effect under its lock. The
+// lock is taken before a shard's, and never held across a load.
 type flights struct {
 	store *store
 	run   func(*flight) // runs a load, on a goroutine of its own
 
 	mu     sync.Mutex        // guards all below, and the guarded fields of the flights
-	keys   map[Key]*keyState // of those keys alone for which something is going on
+	keys   map[Key]*keyState // only of keys that have a load, a write or a waiting get
 	memory memory
 	closed bool // no flight begins any more
 }
 
-// keyState is what is going on for one key. One load runs, and at most one is next:
+// keyState is the loads and the write of one key. One load runs, and at most one is next:
 // it begins when the one that runs, which a write has marked, has ended. One write
 // is under way at a time.
 //
@@ -42,8 +41,8 @@ type keyState struct {
 	elsewhere int // gets that wait for a load at another node: see Elsewhere
 }
 
-// flight is one load of one key, under way or about to be. It belongs to no
-// caller: its context ends at its own deadline, and waiters come and go.
+// flight is one load of one key that runs, or is next. It belongs to no caller: its
+// context ends at its own deadline, and waiters come and go.
 type flight struct {
 	id    uint64 // see Waiting
 	key   Key
@@ -71,8 +70,8 @@ type outcome struct {
 	err    error
 	status int
 	stored bool
-	found  bool // the store had it by the time that the load was to begin
-	paid   bool // the starter is counted as the load; else refreshes were
+	found  bool // there was no load: the store had a fresh entry when it was to begin
+	paid   bool // the starter counts as a load; else each request counts as a refresh
 }
 
 // answer is a waiter's part of the outcome.
@@ -106,7 +105,8 @@ func (s *flights) stateLocked(key Key) *keyState {
 	return k
 }
 
-// releaseLocked forgets the state of a key for which nothing is going on.
+// releaseLocked forgets the state of a key that has no load, no write and no waiting
+// get at another node.
 func (s *flights) releaseLocked(key Key, k *keyState) {
 	if *k == (keyState{}) {
 		delete(s.keys, key)
@@ -136,7 +136,7 @@ func (s *flights) joinLocked(key Key, term Term) *flight {
 	case !k.running.marked && k.running.term == term:
 		return k.running
 	case k.next != nil:
-		// It has not begun: it will be new enough for any term.
+		// It has not begun, so its value will be new enough for any term.
 		k.next.term = term
 		return k.next
 	}
@@ -151,14 +151,15 @@ func (s *flights) startLocked(f *flight, previous *Entry) *flight {
 		s.beginLocked(k, f, previous)
 		return f
 	}
-	// A load in another term than the get's is as good as marked.
+	// A running load of another term than the get's is marked too: its value is of no
+	// use any more.
 	k.running.markLocked()
 	k.next = f
 	return f
 }
 
-// beginLocked makes the flight the one that runs. Previous, if it has a validator,
-// is what the origin is asked to compare.
+// beginLocked makes the flight the one that runs. If previous has a validator, the load
+// asks whether it is still good.
 func (s *flights) beginLocked(k *keyState, f *flight, previous *Entry) {
 	if previous.revalidatable() {
 		f.load.Previous = previous
@@ -167,8 +168,8 @@ func (s *flights) beginLocked(k *keyState, f *flight, previous *Entry) {
 	s.run(f)
 }
 
-// landLocked ends the flight that runs and begins the next, unless the store has by
-// now what that was to load.
+// landLocked ends the flight that runs. The next one begins, unless the store has a
+// fresh entry by now.
 func (s *flights) landLocked(f *flight, out outcome, now time.Time) {
 	f.landed, f.out = true, out
 	k := s.keys[f.key]
@@ -195,13 +196,13 @@ func (s *flights) succeedLocked(k *keyState, next *flight, now time.Time) {
 	close(next.done)
 }
 
-// currentLocked reports whether the store may take what the flight brings.
+// currentLocked reports whether the flight's result may change the store.
 func (s *flights) currentLocked(f *flight) bool {
 	return !f.marked && f.term != Unowned && s.keys[f.key].writing == nil
 }
 
-// wait is a get's time with a flight, in whose waiters it is counted. The flight
-// goes on without it as long as another get waits or the value is to be stored.
+// wait has a get wait for a flight, as one of its counted waiters. The flight goes on
+// without the get as long as another get waits, or the value is to be stored.
 func (s *flights) wait(ctx context.Context, f *flight, starter bool) (Answer, error) {
 	select {
 	case <-f.done:
@@ -233,15 +234,15 @@ func (s *flights) leave(f *flight, starter bool) bool {
 	return true
 }
 
-// abandonLocked ends a flight that no get waits for, if the store does not want its
-// value. It does want the value of a load whose client has left: the next get need
-// not wait as long.
+// abandonLocked ends a flight that no get waits for, if its value is not to be stored.
+// Otherwise the load goes on although its client has left: the next get then has less
+// to wait, or nothing.
 func (s *flights) abandonLocked(f *flight) {
 	switch k := s.keys[f.key]; {
 	case k.next == f:
 		k.next = nil
 	case f.marked || f.term == Unowned:
-		f.markLocked() // no get may join it any more
+		f.markLocked() // it ends, and no get may join it any more
 	}
 }
 
@@ -257,7 +258,8 @@ func (s *flights) abandonLocked(f *flight) {
 // the write, and is not stored. A later get waits for the next load, which begins
 // when the marked one has ended, and looks in the store first.
 
-// markLocked marks a flight. One that no get waits for ends: nothing is to come of it.
+// markLocked marks a flight. A flight that no get waits for is cancelled: its result is
+// of no use any more.
 func (f *flight) markLocked() {
 	f.marked = true
 	if f.waiters == 0 {
@@ -272,8 +274,8 @@ func (k *keyState) markLocked() {
 	}
 }
 
-// markGroup marks all running loads of a group, and forgets the group's failures:
-// only what the origins say from now on counts.
+// markGroup marks all running loads of a group, and forgets the group's failures, so
+// that the origins are asked anew.
 func (s *flights) markGroup(group string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// keysWithState is how many keys have something going on.
+// keysWithState is how many keys have a state.
 func (c *Cache) keysWithState() (n int) {
 	for i := range c.stripes {
 		s := &c.stripes[i]
@@ -58,7 +58,7 @@ func loadingCache(t *testing.T) *Cache {
 	})})
 }
 
-func TestAKeyIsForgottenWhenNothingGoesOnForIt(t *testing.T) {
+func TestAKeyWithoutLoadsWritesAndWaitersIsForgotten(t *testing.T) {
 	read := func(t *testing.T, c *Cache, key string, term Term, wait time.Duration) {
 		g, err := c.Group("docs")
 		if err != nil {
@@ -179,8 +179,8 @@ func TestAKeyIsForgottenWhenNothingGoesOnForIt(t *testing.T) {
 	}
 }
 
-// A get whose time ends just when its load lands takes the load's answer: the load
-// counts the get as one that it has answered.
+// A get whose time ends just when its load lands takes the load's answer, because the
+// load has counted the get as one of those that it answers.
 func TestAGetWhoseTimeEndsAsItsLoadLandsIsAnswered(t *testing.T) {
 	c := plainCache(t, Options{})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -8,26 +8,26 @@ import (
 	"time"
 )
 
-// Unsaid is the Freshness of an origin that says nothing about it. The zero
-// Freshness says that the value is good for no time at all.
+// Unsaid is the Freshness of an origin that says nothing about it. The zero Freshness
+// says that the value is never fresh.
 var Unsaid = Freshness{TTL: -1, StaleWhileRevalidate: -1, StaleIfError: -1}
 
-// state is what an entry's age allows.
+// state is how an entry may be used at its age.
 type state uint8
 
 const (
-	dead       state = iota // nothing, but to be revalidated
-	staleError              // to be served if the origin fails
-	stale                   // to be served while a refresh runs
-	fresh                   // to be served
+	dead       state = iota // not served; a load may revalidate it
+	staleError              // served if the origin fails
+	stale                   // served while a refresh runs
+	fresh                   // served
 )
 
 var stateNames = [...]string{dead: "expired", staleError: "stale-if-error", stale: "stale", fresh: "fresh"}
 
 func (s state) String() string { return stateNames[s] }
 
-// state is dead for a nil entry. The stale windows both begin when the TTL
-// ends (RFC 5861); negative entries and those of plain groups have none.
+// state is dead for a nil entry. Both stale windows begin when the entry expires
+// (RFC 5861). Negative entries, and entries of plain groups, have no such windows.
 func (e *Entry) state(now time.Time) state {
 	switch {
 	case e == nil:
@@ -42,20 +42,21 @@ func (e *Entry) state(now time.Time) state {
 	return dead
 }
 
-// revalidatable reports whether a load can ask whether the entry is still good.
+// revalidatable reports whether the entry has a validator, with which a load can ask
+// whether the entry is still good.
 func (e *Entry) revalidatable() bool {
 	return e != nil && !e.Negative && (e.OriginETag != "" || e.LastModified != "")
 }
 
-// aging reports whether a fresh entry is in the last share of its TTL in which
-// the group refreshes what is asked for.
+// aging reports whether a fresh entry is in the last share of its TTL, in which a get
+// refreshes it.
 func (g *group) aging(e *Entry, now time.Time) bool {
 	return g.RefreshAhead > 0 && !e.Forever() && !g.plain() &&
 		float64(e.Left(now)) < float64(e.TTL())*g.RefreshAhead
 }
 
-// admit makes of what the origin answered the entry that is handed out and
-// kept: a copy, so that the loader may do with its own what it likes.
+// admit makes the entry that is handed out and stored from the origin's answer. It is a
+// copy, so that the loader may change its own.
 func (g *group) admit(l *Load, loaded Loaded, now time.Time) (*Entry, error) {
 	var e Entry
 	asked := loaded.Asked
@@ -91,15 +92,14 @@ func (g *group) admit(l *Load, loaded Loaded, now time.Time) (*Entry, error) {
 	return &e, nil
 }
 
-// silent reports whether the origin said nothing of how long its answer is good.
+// silent reports whether the origin said nothing of how long its answer is fresh.
 func (f Freshness) silent() bool {
 	f.Age = 0
 	return f == Unsaid
 }
 
-// renew begins the entry's times anew. An origin that says nothing in a 304
-// stands by what it said before (RFC 9111 §4.3.4): the TTL that came of that,
-// jitter included, stays.
+// renew begins the entry's times anew. A 304 that says nothing leaves in force what the
+// origin said before (RFC 9111 §4.3.4). So the TTL stays, jitter included.
 func (e *Entry) renew(age time.Duration, asked time.Time) {
 	born := asked.Add(-max(0, age))
 	if !e.Forever() {
@@ -108,14 +108,14 @@ func (e *Entry) renew(age time.Duration, asked time.Time) {
 	e.Born = born
 }
 
-// date sets the entry's times from the group's settings and what the origin
-// said (RFC 9111 §4.2, RFC 5861), where the group respects that. Jitter
-// shortens the origin's TTL too: many values of one max-age end together as
-// well as many of one ttl, and earlier than told is always allowed.
+// date sets the entry's times from the group's settings and, if the group respects it,
+// from what the origin said (RFC 9111 §4.2, RFC 5861). Jitter shortens the origin's TTL
+// too: many values of one max-age would expire together, and a cache may always ask
+// earlier.
 //
-// The age counts from when the origin was asked, so that the answer's way here
-// is part of it (§4.2.3). The group's own times count from the arrival: else an
-// origin that gets slow would be asked the more often for it.
+// The age counts from when the origin was asked, so that the time of the answer's way is
+// part of it (§4.2.3). The group's own times count from the arrival. Otherwise an origin
+// that becomes slow would be asked more often.
 func (g *group) date(e *Entry, said Freshness, asked, now time.Time) {
 	if !g.RespectCacheControl {
 		said = Unsaid
@@ -124,8 +124,8 @@ func (g *group) date(e *Entry, said Freshness, asked, now time.Time) {
 	e.NoStore = e.NoStore || said.NoStore
 	e.StaleWhileRevalidate, e.StaleIfError = 0, 0
 	if e.Negative {
-		// From the arrival, whatever its age: it keeps gets of what is not there
-		// from the origin.
+		// From the arrival, without the age: this time protects the origin from gets of
+		// missing keys.
 		e.Expires = now.Add(g.jittered(g.NegativeTTL))
 		if ends := e.Born.Add(g.jittered(said.TTL)); said.TTL >= 0 && ends.Before(e.Expires) {
 			e.Expires = ends
@@ -148,8 +148,8 @@ func (g *group) date(e *Entry, said Freshness, asked, now time.Time) {
 	}
 	e.StaleWhileRevalidate, e.StaleIfError = g.StaleWhileRevalidate, g.StaleIfError
 	if said.TTL == 0 {
-		// An origin that says max-age=0 wants to be asked each time; only if
-		// it fails, or says otherwise itself, is the old value better.
+		// An origin that says max-age=0 wants to be asked each time. The old value is
+		// served only if the origin fails, or allows it itself.
 		e.StaleWhileRevalidate = 0
 	}
 	if said.StaleWhileRevalidate >= 0 {
@@ -160,13 +160,13 @@ func (g *group) date(e *Entry, said Freshness, asked, now time.Time) {
 	}
 }
 
-// keepable reports whether an entry that may be stored is of any use there:
-// one that is stale at once and cannot be revalidated is not.
+// keepable reports whether an entry may be stored and is of use there. An entry that has
+// ended and cannot be revalidated is not.
 func (e *Entry) keepable(now time.Time) bool {
 	return !e.NoStore && (e.state(now) > dead || e.revalidatable())
 }
 
-// exact returns b without unused capacity, which would be kept but not counted.
+// exact returns b without spare capacity, which would take memory and not be counted.
 func exact(b []byte) []byte {
 	if len(b) == 0 {
 		return nil
@@ -194,9 +194,9 @@ func ContentETag(value []byte, encoding string) string {
 }
 
 const (
-	errorMemory  = time.Second     // how long an error answers, at most
-	firstBackoff = time.Second     // before a failed refresh is tried again, at most
-	maxBackoff   = 8 * time.Second // likewise, after many
+	errorMemory  = time.Second     // how long an error answers gets, at most
+	firstBackoff = time.Second     // the wait before a failed refresh is tried again, at most
+	maxBackoff   = 8 * time.Second // that wait after many failures
 )
 
 // spread is a random duration between half of d and d.

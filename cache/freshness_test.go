@@ -30,7 +30,7 @@ func TestFreshThenStaleThenLoadedAgain(t *testing.T) {
 	})
 }
 
-func TestNobodyWaitsForARefreshAndThereIsOne(t *testing.T) {
+func TestNoGetWaitsForARefreshAndOnlyOneRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := setup(t, group(short))
 		f.get(doc("k"))
@@ -70,7 +70,7 @@ func TestFailedRefreshBacksOffAndKeepsTheGoodValue(t *testing.T) {
 		f.get(doc("k"))
 		synctest.Wait()
 		if g := f.get(doc("k")); g.Kind != cache.KindHit {
-			t.Errorf("kind %d after the origin has recovered", g.Kind)
+			t.Errorf("kind %v after the origin has recovered", g.Kind)
 		}
 	})
 }
@@ -179,7 +179,7 @@ func TestRefreshAhead(t *testing.T) {
 	})
 }
 
-func TestJitterShortensLifetimesAndNeverMore(t *testing.T) {
+func TestJitterOnlyShortensLifetimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := setup(t, group(func(g *cache.GroupConfig) { g.TTL, g.Jitter = 100*second, 0.5 }))
 		shortest, longest := time.Hour, time.Duration(0)
@@ -197,7 +197,7 @@ func TestJitterShortensLifetimesAndNeverMore(t *testing.T) {
 	})
 }
 
-// What an origin says decides for how long, and in which way, its answer is used.
+// The origin's headers decide how long its answer is used, and in which way.
 func TestCacheControl(t *testing.T) {
 	const never = -1
 	f := func(ttl, swr, sie time.Duration) cache.Freshness {
@@ -250,7 +250,7 @@ func TestCacheControl(t *testing.T) {
 					f.origin.set(0, failing)
 					pass(age)
 					if g := f.get(doc("k")); g.Kind != want {
-						t.Errorf("%s: after %v kind %d, want %d", why, age, g.Kind, want)
+						t.Errorf("%s: after %v kind %v, want %v", why, age, g.Kind, want)
 					}
 				}
 				if row.fresh > 0 {
@@ -276,7 +276,7 @@ func TestCacheControl(t *testing.T) {
 	}
 }
 
-func TestNoStoreIsSharedWithThoseWhoWaitAndNeverStored(t *testing.T) {
+func TestANoStoreValueIsSharedWithItsWaitersAndNeverStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := setup(t)
 		noStore := cache.Unsaid
@@ -293,8 +293,8 @@ func TestNoStoreIsSharedWithThoseWhoWaitAndNeverStored(t *testing.T) {
 	})
 }
 
-// An answer that may not be stored says that what was stored is over.
-func TestNoStoreTakesAwayTheOldValue(t *testing.T) {
+// An answer that may not be stored ends the value that is stored.
+func TestNoStoreRemovesTheOldValue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := setup(t, group(short))
 		f.get(doc("k"))
@@ -326,7 +326,7 @@ func TestRevalidation(t *testing.T) {
 				})
 				first := f.get(doc("k"))
 				f.wants(first, "k#1", cache.KindLoad)
-				pass(500 * second) // long dead, and still there to be compared
+				pass(500 * second) // the entry ended long ago, and is kept for its validator
 				again := f.get(doc("k"))
 				f.wants(again, "k#1", cache.KindLoad)
 				if again.Status != 304 || again.Entry.ETag != first.Entry.ETag || again.Entry.Version == first.Entry.Version {
@@ -335,14 +335,14 @@ func TestRevalidation(t *testing.T) {
 				pass(second)
 				f.wants(f.get(doc("k")), "k#1", cache.KindHit)
 				f.remove(doc("k"))
-				f.wants(f.get(doc("k")), "k#3", cache.KindLoad) // nothing is left to compare with
+				f.wants(f.get(doc("k")), "k#3", cache.KindLoad) // no validator is left
 			})
 		})
 	}
 }
 
-// A 304 that says nothing of freshness leaves what the 200 said; one that does
-// replaces it.
+// A 304 that says nothing of freshness leaves in force what the 200 said. A 304 that says
+// something replaces it.
 func TestRevalidationKeepsWhatTheOriginSaid(t *testing.T) {
 	twenty := cache.Freshness{TTL: 20 * second, StaleWhileRevalidate: 3 * second, StaleIfError: -1}
 	noCache := cache.Unsaid
@@ -390,7 +390,7 @@ func TestRevalidationKeepsWhatTheOriginSaid(t *testing.T) {
 	}
 }
 
-func TestCopyTellsStatesAndLoadsApart(t *testing.T) {
+func TestCopyDescribesTheStateAndTheLastLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := setup(t, group(short))
 		f.origin.set(second, func(n int, l *cache.Load) (cache.Loaded, error) {
@@ -423,7 +423,7 @@ func TestCopyTellsStatesAndLoadsApart(t *testing.T) {
 		f.get(doc("k"))
 		copyIs("stale-if-error", 0, 1, "origin-failed")
 		pass(10 * second)
-		f.origin.refuses(cache.ErrOriginFailed) // nobody listens there: no request was sent
+		f.origin.refuses(cache.ErrOriginFailed) // the endpoint does not listen: no request was sent
 		f.get(doc("k"))
 		copyIs("stale-if-error", 0, 1, "origin-failed")
 		if c, _ := f.Copy(doc("k")); c.LastLoad.Endpoint != "a" {
@@ -432,7 +432,7 @@ func TestCopyTellsStatesAndLoadsApart(t *testing.T) {
 	})
 }
 
-func TestEntriesThatAreOverAndCannotBeRevalidatedAreDropped(t *testing.T) {
+func TestEndedEntriesWithoutAValidatorAreRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := setup(t, group(short))
 		f.get(doc("k"))
@@ -452,7 +452,7 @@ func TestEntriesThatAreOverAndCannotBeRevalidatedAreDropped(t *testing.T) {
 	})
 }
 
-// taking lets a load take a while, and say when it asked.
+// taking makes a load take that long, and say when it asked.
 func taking(delay time.Duration, answer func(int, *cache.Load) (cache.Loaded, error)) func(int, *cache.Load) (cache.Loaded, error) {
 	return func(n int, l *cache.Load) (cache.Loaded, error) {
 		asked := time.Now()
@@ -463,10 +463,10 @@ func taking(delay time.Duration, answer func(int, *cache.Load) (cache.Loaded, er
 	}
 }
 
-// What an answer took to arrive is part of its age (RFC 9111 §4.2.3): a lifetime
-// that the origin gave may be over when it is there. The group's own lifetimes
-// count from the arrival.
-func TestTheWayOfAnAnswerIsPartOfItsAge(t *testing.T) {
+// The time that an answer takes to arrive is part of its age (RFC 9111 §4.2.3). A lifetime
+// that the origin gave may have ended by then. The group's own lifetimes count from the
+// arrival.
+func TestTheTimeOfALoadIsPartOfTheAge(t *testing.T) {
 	says := func(ttl, age time.Duration) cache.Freshness {
 		return cache.Freshness{TTL: ttl, Age: age, StaleWhileRevalidate: 0, StaleIfError: 0}
 	}
@@ -475,7 +475,7 @@ func TestTheWayOfAnAnswerIsPartOfItsAge(t *testing.T) {
 		negative bool
 		ignored  bool // respect_cache_control is off
 		age      time.Duration
-		left     time.Duration // 0: it is not kept
+		left     time.Duration // 0: it is not stored
 	}{
 		"max-age=2":                 {said: says(2*second, 0), age: 3 * second},
 		"max-age=3":                 {said: says(3*second, 0), age: 3 * second},
@@ -507,7 +507,7 @@ func TestTheWayOfAnAnswerIsPartOfItsAge(t *testing.T) {
 				if row.left > 0 {
 					pass(row.left - 1)
 					if g := f.get(doc("k")); g.Kind != cache.KindHit {
-						t.Errorf("kind %d just before the end", g.Kind)
+						t.Errorf("kind %v just before the end", g.Kind)
 					}
 					pass(1)
 				}
@@ -525,8 +525,8 @@ func TestTheWayOfAnAnswerIsPartOfItsAge(t *testing.T) {
 	}
 }
 
-// The way of a 304 counts likewise.
-func TestTheWayOfANotModifiedIsPartOfItsAge(t *testing.T) {
+// The time that a 304 takes counts likewise.
+func TestTheTimeOfARevalidationIsPartOfTheAge(t *testing.T) {
 	for name, said := range map[string]cache.Freshness{
 		"that says nothing": cache.Unsaid, "that says it again": {TTL: 20 * second, StaleWhileRevalidate: 0, StaleIfError: 0},
 	} {
@@ -555,8 +555,8 @@ func TestTheWayOfANotModifiedIsPartOfItsAge(t *testing.T) {
 	}
 }
 
-// A missing key is asked for again when negative_ttl is over, or sooner if the
-// origin says so; never later, and never not at all.
+// A missing key is loaded again when negative_ttl has passed, or sooner if the origin
+// says so. It is never loaded later, and no key is missing for ever.
 func TestHowLongAKeyIsMissing(t *testing.T) {
 	says := func(ttl time.Duration) cache.Freshness {
 		return cache.Freshness{TTL: ttl, StaleWhileRevalidate: -1, StaleIfError: -1}
@@ -599,7 +599,7 @@ func TestHowLongAKeyIsMissing(t *testing.T) {
 				wantsLoads := func(n int, when string) {
 					t.Helper()
 					if e := f.get(doc("k")).Entry; e.Forever() {
-						t.Errorf("%s: it is missing for ever: %+v", when, e)
+						t.Errorf("%s: missing for ever: %+v", when, e)
 					}
 					if got := f.origin.loads("k"); got != n {
 						t.Errorf("%s: %d loads, want %d", when, got, n)
@@ -622,8 +622,8 @@ func TestHowLongAKeyIsMissing(t *testing.T) {
 	}
 }
 
-// What a 304 brings takes the place of what is stored; all else stays.
-func TestRevalidationTakesTheHeadersThatCome(t *testing.T) {
+// The headers of a 304 replace the stored ones. All others stay.
+func TestRevalidationTakesTheHeadersOfA304(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := setup(t, group(short))
 		f.origin.set(0, func(n int, l *cache.Load) (cache.Loaded, error) {

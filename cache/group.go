@@ -17,7 +17,7 @@ const defaultLoadTimeout = 10 * time.Second
 type group struct {
 	GroupConfig
 	pattern  *regexp.Regexp // nil: all keys
-	newKeys  *rate.Limiter  // loads of keys that seen does not know; nil: no limit
+	newKeys  *rate.Limiter  // limits the loads of keys that seen does not have; nil: no limit
 	seen     *seenKeys
 	failing  backgroundFailures
 	counters counters
@@ -36,19 +36,19 @@ func newGroup(cfg GroupConfig) (*group, error) {
 		g.LoadTimeout = defaultLoadTimeout
 	}
 	if g.NewKeyRate > 0 {
-		// A second's worth may come at once.
+		// The loads of one second may come all at once.
 		g.newKeys, g.seen = rate.NewLimiter(rate.Limit(g.NewKeyRate), int(math.Ceil(g.NewKeyRate))), new(seenKeys)
 	}
 	return g, nil
 }
 
-// plain reports whether the group is filled by PUT alone.
+// plain reports whether the group has no origin: only PUT fills it.
 func (g *group) plain() bool { return g.Origin == OriginConfig{} }
 
-// matches reports whether the key is one that the group can have.
+// matches reports whether the group can have the key.
 func (g *group) matches(key string) bool { return g.pattern == nil || g.pattern.MatchString(key) }
 
-// checkKey refuses what cannot be a key of the group.
+// checkKey refuses a key that is impossible in the group.
 func (g *group) checkKey(key string, maxBytes int) error {
 	if key == "" {
 		return ErrBadKey.With("the key is empty")
@@ -67,8 +67,8 @@ func (g *group) checkKey(key string, maxBytes int) error {
 	return nil
 }
 
-// printable reports whether the key is of printable ASCII, as most are. It
-// spares them the look at each rune, which is slower by far.
+// printable reports whether the key is printable ASCII. Most keys are, and need no check
+// of each rune, which is much slower.
 func printable(key string) bool {
 	for i := range len(key) {
 		if key[i] < ' ' || key[i] > '~' {
@@ -78,7 +78,8 @@ func printable(key string) bool {
 	return true
 }
 
-// checkText refuses keys that are no text, and characters that could end a line.
+// checkText refuses a key that is not UTF-8, or has a control character, such as one that
+// ends a line.
 func checkText(key string) error {
 	for i, r := range key {
 		if r == utf8.RuneError {

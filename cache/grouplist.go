@@ -36,12 +36,12 @@ func (l *groupList) remove(it *item) {
 	l.entries--
 }
 
-// item is an entry in its place. Its entry is replaced on overwrite.
+// item is the place of a key's entry in a shard. An overwrite replaces the entry.
 type item struct {
 	key        lru.Key // a Key, boxed once and shared with the LRU
 	entry      *Entry
 	size       int64
 	newer, old *item  // neighbours in the group's list
-	used       uint64 // the shard's uses when it was put or asked for last
+	used       uint64 // the shard's uses when it was last put or hit
 	protected  bool
 }

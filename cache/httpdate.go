@@ -5,11 +5,10 @@ import (
 	"time"
 )
 
-// ParseDate reads an HTTP-date (RFC 9110 §5.6.7) in one of its three forms.
-// Other than http.ParseTime it takes no other number of digits or spaces and no
-// other zone, because a cache must not take an invalid date for a time (RFC 9111
-// §5.3). Letters may be of either case (§4.2). The day of the week must be one,
-// but need not be the right one. now tells the century of a year of two digits.
+// ParseDate reads an HTTP-date (RFC 9110 §5.6.7) in one of its three forms. It is
+// stricter than http.ParseTime: digits, spaces and zone must be exactly as defined,
+// because a cache must not use an invalid date (RFC 9111 §5.3). Letters may be of either
+// case (§4.2). The day of the week may be a wrong one. A year of two digits is near now.
 func ParseDate(s string, now time.Time) (t time.Time, ok bool) {
 	s = strings.ToUpper(s)
 	name, rest, found := strings.Cut(s, " ")
@@ -30,14 +29,15 @@ func ParseDate(s string, now time.Time) (t time.Time, ok bool) {
 	return time.Time{}, false
 }
 
-// parseExactly parses what the layout would write, and nothing else: package
-// time is lenient about digits and spaces.
+// parseExactly parses only what the layout would write. Package time alone is lenient
+// about digits and spaces.
 func parseExactly(layout, s string) (time.Time, bool) {
 	t, err := time.Parse(layout, s)
 	return t, err == nil && strings.ToUpper(t.Format(layout)) == s
 }
 
-// century takes a year of two digits for the one that is at most 50 years ahead.
+// century moves a date of a two-digit year into the hundred years that end 50 years from
+// now.
 func century(t, now time.Time) time.Time {
 	for !t.After(now.AddDate(-50, 0, 0)) {
 		t = t.AddDate(100, 0, 0)

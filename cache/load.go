@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// newFlight makes a flight, for a get with that context.
+// newFlight makes a flight for a get. The get's context has the id of its request.
 func (c *Cache) newFlight(ctx context.Context, g *group, key Key, h uint64, term Term) *flight {
 	f := &flight{id: c.loadIDs.Add(1), key: owned(key), h: h, group: g, term: term, done: make(chan struct{})}
 	f.load.Key = f.key
@@ -23,8 +23,8 @@ func (c *Cache) run(f *flight) {
 	go c.fly(f)
 }
 
-// fly is the goroutine of a flight. However the loader ends, by a value, an
-// error, a panic or runtime.Goexit, the flight lands and its key works on.
+// fly is the goroutine of a flight. The loader may end with a value, an error, a panic or
+// runtime.Goexit. The flight lands in each case, so that its key does not hang.
 func (c *Cache) fly(f *flight) {
 	defer c.flying.Done()
 	began := time.Now()
@@ -36,7 +36,7 @@ func (c *Cache) fly(f *flight) {
 			c.land(f, out, loaded.Endpoint, began)
 			return
 		}
-		// The waiters get an error without the stack, and do not wait for the log.
+		// The flight lands before the line is logged: its waiters do not wait for the log.
 		stack := string(debug.Stack())
 		c.land(f, outcome{err: ErrInternal.With("the load panicked")}, loaded.Endpoint, began)
 		c.log.Error("load panicked", "group", f.group.Name, "panic", v, "stack", stack)
@@ -50,7 +50,7 @@ func (c *Cache) fly(f *flight) {
 	out.err = c.loadError(f, err)
 }
 
-// loadError makes what a loader returned one of this package's errors.
+// loadError turns a loader's error into one of this package's.
 func (c *Cache) loadError(f *flight, err error) error {
 	var known *Error
 	switch {
@@ -66,8 +66,8 @@ func (c *Cache) loadError(f *flight, err error) error {
 	return ErrOriginFailed.Because(err)
 }
 
-// land ends a flight: it stores the value, unless a write has marked the flight,
-// enters the requests that the origins saw, and lets the waiters go.
+// land ends a flight. It stores the value, unless a write has marked the flight, counts
+// the requests that the origins saw, and lets the waiters go.
 func (c *Cache) land(f *flight, out outcome, endpoint string, began time.Time) {
 	now := time.Now()
 	s := c.flights(f.h)
@@ -96,8 +96,8 @@ func (c *Cache) land(f *flight, out outcome, endpoint string, began time.Time) {
 	}
 }
 
-// keep stores the value of an unmarked flight. What may not be stored takes
-// away what was: the origin has said that it is no longer so.
+// keep stores the value of an unmarked flight. A value that may not be stored removes
+// the stored one, because the origin has just replaced that.
 func (c *Cache) keep(f *flight, e *Entry, now time.Time) bool {
 	if !e.keepable(now) || int64(len(e.Value)) > c.config.MaxValueBytes {
 		c.store.remove(f.h, f.key)
@@ -106,9 +106,9 @@ func (c *Cache) keep(f *flight, e *Entry, now time.Time) bool {
 	return c.store.put(f.h, f.key, e)
 }
 
-// rememberLocked remembers how a flight ended. An error is remembered for the gets that ask
-// next, unless it says nothing of the origin: a panic's, that of a load that no get
-// wanted any more, that of one that was not admitted.
+// rememberLocked remembers how a flight ended. An error answers the next gets, unless it
+// says nothing of the origin. Such errors are those of a panic, of a load that was
+// cancelled because no get waited, and of a load that was not admitted.
 func (f *flight) rememberLocked(m *memory, out *outcome, endpoint string, began, now time.Time) {
 	err := out.err
 	if f.load.Sent.Load() > 0 || err == nil || endpoint != "" {
@@ -131,12 +131,12 @@ func (f *flight) rememberLocked(m *memory, out *outcome, endpoint string, began,
 	}
 }
 
-// payLocked enters the requests that the origins saw: one on the account of
-// the get that started the flight, if that still waits, all others as refreshes.
+// payLocked counts the requests that the origins saw. One counts as a load, by the get
+// that started the flight, if that get still waits. All others count as refreshes.
 func (f *flight) payLocked(out *outcome) {
 	sent := uint64(f.load.Sent.Load())
 	if sent == 0 && out.err == nil {
-		sent = 1 // a loader that does not count has answered nevertheless
+		sent = 1 // a loader that does not count its requests has sent one at least
 	}
 	if f.starter && sent > 0 {
 		out.paid = true

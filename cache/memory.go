@@ -8,30 +8,30 @@ import (
 	"github.com/golang/groupcache/lru"
 )
 
-// remembered is how many failures, and how many last loads, one memory keeps.
+// remembered is how many failures one memory keeps, and how many last loads.
 const remembered = 64
 
 // failure is a load that failed lately.
 type failure struct {
 	err     error
-	until   time.Time // till when it answers the gets of the key
-	retryAt time.Time // till when a get that has a stale value starts no load
+	until   time.Time // until then it answers the gets of the key
+	retryAt time.Time // until then a get that has a stale value starts no load
 	streak  int       // failures in a row
-	purges  uint64    // of the group before it
+	purges  uint64    // how many purges of the group there were before it
 }
 
-// memory is what is remembered of ended loads. It is bounded: the oldest goes.
+// memory remembers how loads ended. It is bounded: the oldest is forgotten first.
 type memory struct {
 	failures *lru.Cache        // Key → *failure
 	loads    *lru.Cache        // Key → *LastLoad
-	purges   map[string]uint64 // of a group: what failed before counts no more
+	purges   map[string]uint64 // purges of each group: a failure before the newest counts no more
 }
 
 func newMemory() memory {
 	return memory{failures: lru.New(remembered), loads: lru.New(remembered), purges: map[string]uint64{}}
 }
 
-// failure returns the key's last failure, or one that is over.
+// failure returns the key's last failure. Without one the result's times have passed.
 func (m *memory) failure(key Key) failure {
 	if v, ok := m.failures.Get(key); ok {
 		if f := v.(*failure); f.purges == m.purges[key.Group] {
@@ -41,8 +41,8 @@ func (m *memory) failure(key Key) failure {
 	return failure{}
 }
 
-// failed remembers a failure: for as long as the origin does not want to be asked,
-// and else briefly.
+// failed remembers a failure for as long as the origin wants not to be asked, or briefly
+// if it did not say.
 func (m *memory) failed(key Key, err error, now time.Time) {
 	streak := m.failure(key).streak + 1
 	backoff := min(firstBackoff<<min(streak-1, 10), maxBackoff)
@@ -50,7 +50,7 @@ func (m *memory) failed(key Key, err error, now time.Time) {
 	var known *Error
 	if errors.As(err, &known) {
 		wait = known.RetryAfter
-		err = known.Because(nil) // the cause has been logged, and may hold half an answer
+		err = known.Because(nil) // the cause is logged by now, and may hold part of an answer
 	}
 	m.failures.Add(key, &failure{
 		err: err, streak: streak, purges: m.purges[key.Group],
@@ -59,8 +59,8 @@ func (m *memory) failed(key Key, err error, now time.Time) {
 	})
 }
 
-// again is the error for later gets. Of the time that the origin asked for, it names
-// what is left.
+// again is the error for later gets. Its RetryAfter is the rest of the time that the
+// origin asked for.
 func (f *failure) again(now time.Time) error {
 	var known *Error
 	if !errors.As(f.err, &known) || known.RetryAfter == 0 {
@@ -81,6 +81,6 @@ func (m *memory) lastLoad(key Key) *LastLoad {
 	return nil
 }
 
-// owned returns key with bytes of its own: the caller's may be part of a
-// request's buffer.
+// owned returns key with bytes of its own. The caller's bytes may be part of a request's
+// buffer, which the key would keep in memory.
 func owned(key Key) Key { return Key{Group: key.Group, Key: strings.Clone(key.Key)} }

@@ -45,9 +45,9 @@ func TestBackgroundFailuresAreLoggedOnce(t *testing.T) {
 	})
 }
 
-// An origin that fails now and then, or a node that has as many loads as it
-// may, does not fill the log.
-func TestBackgroundFailuresNowAndThenAreLoggedOnce(t *testing.T) {
+// An origin that fails now and then does not fill the log, nor does a node that has
+// reached its limit of loads.
+func TestOccasionalBackgroundFailuresAreLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		f := setup(t, group(func(g *cache.GroupConfig) { g.TTL = second }), func(o *cache.Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
@@ -74,9 +74,8 @@ func TestBackgroundFailuresNowAndThenAreLoggedOnce(t *testing.T) {
 	})
 }
 
-// A load that ends in the moment in which its waiter's time is up is on the
-// books once.
-func TestLoadEndsWithItsWaitersTime(t *testing.T) {
+// A load that ends at the same moment as its waiter's time counts once.
+func TestALoadThatEndsWithItsWaitersTimeCountsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := setup(t)
 		f.origin.latency = second
@@ -99,12 +98,12 @@ func TestLoaderThatDoesNotCountItsRequests(t *testing.T) {
 		f := setup(t, func(o *cache.Options) {
 			o.Loader = cache.LoaderFunc(func(context.Context, *cache.Load) (cache.Loaded, error) { return value("v"), nil })
 		})
-		f.origin.sent = 1 // as seen from outside
+		f.origin.sent = 1 // the request that the origin would have seen
 		f.wants(f.get(doc("k")), "v", cache.KindLoad)
 	})
 }
 
-// The versions of one node's values grow, and no other node has the same.
+// The versions of one node's values grow, and differ from all of another node's.
 func TestVersionsGrowAndAreTheNodesOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, other := setup(t), setup(t)
@@ -129,7 +128,7 @@ func (s stuck) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Those who wait for a load do not wait for the line that tells of its panic.
+// The waiters of a load do not wait for the log line of its panic.
 func TestAPanicIsAnsweredBeforeItIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := stuck{make(chan struct{})}

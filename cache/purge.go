@@ -1,8 +1,8 @@
 package cache
 
 // DropGroup drops all entries of a group on this node. A load that began before it
-// returns is not stored. A group that this node does not have is another
-// configuration's, and there is nothing to drop.
+// returns is not stored. Another node's configuration may have a group that this node
+// does not have: then there is nothing to drop.
 func (c *Cache) DropGroup(group string) {
 	c.markGroup(group)
 	c.store.dropGroup(group)

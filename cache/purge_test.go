@@ -10,7 +10,7 @@ import (
 	"kring/cache"
 )
 
-// tagging answers with the tags that a key has: "a,b" has a and b.
+// tagging answers with the tags of each key.
 func tagging(tags map[string][]string) func(int, *cache.Load) (cache.Loaded, error) {
 	return func(n int, l *cache.Load) (cache.Loaded, error) {
 		loaded, err := counting(n, l)
@@ -77,7 +77,7 @@ func TestPurgeByTag(t *testing.T) {
 				kind = cache.KindLoad
 			}
 			if g := f.get(doc(k)); g.Kind != kind {
-				t.Errorf("%s: kind %d, want %d", k, g.Kind, kind)
+				t.Errorf("%s: kind %v, want %v", k, g.Kind, kind)
 			}
 		}
 		f.wants(f.get(kv("1")), "v", cache.KindHit)
@@ -88,7 +88,7 @@ func TestPurgeByTag(t *testing.T) {
 	})
 }
 
-// A key that the origin says is missing can have tags, too.
+// A missing key can have tags too.
 func TestPurgeByTagOfAMissingKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := setup(t)
@@ -152,7 +152,7 @@ func TestTagsOfAnEntryThatIsNotModified(t *testing.T) {
 
 // Several purges, by tag and of the group, run at the same time as puts. Each removes
 // what it should of all that was there before it, and the store still adds up.
-func TestPurgesAtOnce(t *testing.T) {
+func TestSeveralPurgesAtTheSameTime(t *testing.T) {
 	f := setup(t)
 	f.origin.set(0, func(n int, l *cache.Load) (cache.Loaded, error) {
 		loaded, err := counting(n, l)

@@ -23,8 +23,8 @@ func (c *Cache) Group(name string) (Group, error) {
 // Name is the group's name.
 func (g Group) Name() string { return g.g.Name }
 
-// Read is one get of one key: what each step of its way needs. The caller of the
-// steps decides who acts for the key, and in which term.
+// Read is one get of one key. Its methods are the steps of the get. Their caller decides
+// which node acts for the key, and in which term.
 //
 // A client's get is counted when it arrives and when it is answered. Another node's
 // get is counted by Delivered.
@@ -56,7 +56,8 @@ func (r *Read) Check() error { return r.g.checkKey(r.key.Key, r.c.config.MaxKeyB
 // key is Nothing.
 func (r *Read) Matches() bool { return r.g.matches(r.key.Key) }
 
-// Nothing is the answer for a key that cannot be filled, or was not.
+// Nothing is the answer for a key without a value: it cannot have one, or nobody PUT
+// one.
 func (r *Read) Nothing() Answer {
 	return Answer{Entry: &Entry{Negative: true, Born: time.Now()}, Kind: KindHit, Node: r.c.node, OwnerKind: KindHit}
 }
@@ -85,8 +86,8 @@ func (r *Read) Answered(a Answer) {
 	}
 }
 
-// Discard says that the Answer does not leave the node, and that the get is to be
-// answered again. A load that was made for it is no get's then.
+// Discard says that an Answer does not leave the node, and that the get will be
+// answered again. A load that was made for the Answer counts as a refresh.
 func (r *Read) Discard(a Answer) {
 	if a.Kind == KindLoad {
 		r.counters().refreshes.Add(1)
@@ -95,8 +96,8 @@ func (r *Read) Discard(a Answer) {
 
 func (r *Read) counters() *counterShard { return r.g.counters.shard(r.h) }
 
-// Answer answers a client's get as the node that acts for the key. The Answer says
-// how also when there is an error.
+// Answer answers a client's get as the node that acts for the key. The Answer has a Kind
+// also when there is an error.
 func (r *Read) Answer(ctx context.Context, term Term) (Answer, error) {
 	return r.act(ctx, term, nil)
 }
@@ -115,8 +116,8 @@ func (r *Read) Serve(ctx context.Context, term Term, waiting Waiting) (Answer, e
 	return a, err
 }
 
-// ServeStored is Serve without waiting: from the store, if the entry fits (nil: each
-// does). False: nothing was counted, and Serve is to be called.
+// ServeStored answers from the store, without waiting, if fits accepts the entry (nil:
+// any entry). False: nothing was counted, and the caller must call Serve.
 func (r *Read) ServeStored(term Term, fits func(*Entry) bool) (Answer, bool) {
 	a := r.stored(term)
 	if a.Entry == nil || fits != nil && !fits(a.Entry) {
@@ -140,8 +141,8 @@ func (r *Read) act(ctx context.Context, term Term, waiting Waiting) (Answer, err
 	return a, err
 }
 
-// stored is the answer that needs no load; without an Entry there is none. A group
-// without an origin always has one. It starts the refreshes that are due.
+// stored is the answer that needs no load. Without an Entry there is no such answer. A
+// group without an origin always has one. stored starts a refresh if that is due.
 func (r *Read) stored(term Term) Answer {
 	now := time.Now()
 	e := r.c.store.find(r.h, r.key, term)
@@ -169,8 +170,8 @@ func (r *Read) stored(term Term) Answer {
 	return Answer{}
 }
 
-// load answers a get by a load: its own, or one that it joins. If the load fails, a
-// stale value may be the answer.
+// load answers a get by a load that it starts or joins. If the load fails, a stale value
+// may be the answer.
 func (r *Read) load(ctx context.Context, term Term, waiting Waiting) (Answer, error) {
 	c := r.c
 	if ctx.Err() != nil {
@@ -208,7 +209,7 @@ func (r *Read) load(ctx context.Context, term Term, waiting Waiting) (Answer, er
 	f.waiters++
 	var err error
 	if starter && waiting != nil {
-		err = waiting.Loading(f.id, true) // under the lock, so that it is told before those who join
+		err = waiting.Loading(f.id, true) // under the lock, so that it is told before the gets that join
 	}
 	s.mu.Unlock()
 	if !starter && waiting != nil {
@@ -220,7 +221,7 @@ func (r *Read) load(ctx context.Context, term Term, waiting Waiting) (Answer, er
 	a, err := s.wait(ctx, f, starter)
 	b, err := staleOr(e, a, err)
 	if a.Kind == KindLoad && b.Kind != KindLoad {
-		// The get is counted as stale, so its load is not a get's.
+		// The get counts as stale, so its load counts as a refresh.
 		r.counters().refreshes.Add(1)
 	}
 	return b, err
@@ -243,7 +244,7 @@ func (r *Read) admitLocked(s *flights, e *Entry, now time.Time) (Answer, error) 
 	return Answer{}, nil
 }
 
-// refresh starts a load that nobody waits for, if there is cause and none runs.
+// refresh starts a load that no get waits for, if it is due and none runs.
 func (r *Read) refresh(term Term) {
 	now := time.Now()
 	s := r.c.flights(r.h)
@@ -254,7 +255,7 @@ func (r *Read) refresh(term Term) {
 	}
 	e := r.c.store.find(r.h, r.key, term)
 	if e == nil || e.state(now) == fresh && !r.g.aging(e, now) {
-		return // done, deleted or evicted meanwhile
+		return // refreshed, deleted or evicted meanwhile
 	}
 	s.startLocked(r.c.newFlight(context.Background(), r.g, r.key, r.h, term), e)
 }

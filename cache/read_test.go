@@ -77,7 +77,7 @@ func TestLoadOfAnotherTermIsNotJoined(t *testing.T) {
 		one := func(by map[cache.Kind][]got, kind cache.Kind) got {
 			t.Helper()
 			if len(by[kind]) == 0 {
-				t.Fatalf("no answer of kind %d among %v", kind, by)
+				t.Fatalf("no answer of kind %v among %v", kind, by)
 			}
 			return by[kind][0]
 		}

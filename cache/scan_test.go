@@ -8,8 +8,8 @@ import (
 	"kring/cache"
 )
 
-// A cold scan of ten times the cache leaves the hot set where it was: none of
-// it is loaded again.
+// A scan of ten times the cache, whose keys are cold, evicts almost nothing of the hot
+// set.
 func TestColdScanLeavesTheHotSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := setup(t, group(func(g *cache.GroupConfig) { g.TTL = 0 }), func(o *cache.Options) { o.Config.MaxBytes = 1 << 20 })

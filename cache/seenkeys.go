@@ -8,12 +8,11 @@ const (
 	seenProbes        = 6             // the best number for 16 bits a key: 1 in 1000 is wrong
 )
 
-// seenKeys remembers which keys of a group were PUT, or were answered for by the
-// origin: all others are new. It is a Bloom filter in two generations. The older one
-// goes when the newer is full, so at least the last 65,536 keys are known. It takes
-// one new key in some 500 for a known one, and no known key for a new one. The zero
-// value is ready. A nil one, of a group whose new keys are not limited, takes no
-// memory.
+// seenKeys remembers the keys of a group that were PUT, or that the origin has answered
+// for. All others are new. It is a Bloom filter in two generations. The older one goes
+// when the newer one is full, so at least the last 65,536 keys are known. It takes about
+// one new key in 500 for a known one, and no known key for a new one. The zero value is
+// ready. A group whose new keys are not limited has a nil one, which takes no memory.
 type seenKeys struct {
 	mu           sync.Mutex // guards all below
 	newer, older *[seenBits / 64]uint64
@@ -64,8 +63,8 @@ func (m *seenKeys) has(h uint64) bool {
 	return false
 }
 
-// probe is the place of a hash's i-th bit: two halves of one good hash make as
-// many as are needed (Kirsch and Mitzenmacher, 2006).
+// probe is the place of a hash's i-th bit. Two halves of one good hash make as many
+// places as are needed (Kirsch and Mitzenmacher, 2006).
 func probe(h, i uint64) (word int, bit uint64) {
 	at := (h&0xffffffff + i*(h>>32|1)) % seenBits
 	return int(at / 64), 1 << (at % 64)

@@ -7,50 +7,49 @@ import (
 	"github.com/golang/groupcache/lru"
 )
 
-// shard is a segmented LRU behind a mutex, with a budget. (the idea: Karedla,
-// Love and Wherry, "Caching strategies to improve disk system performance",
-// IEEE Computer 27(3), 1994)
+// shard is a segmented LRU behind a mutex, with a budget. The idea is from Karedla, Love
+// and Wherry, "Caching strategies to improve disk system performance", IEEE Computer
+// 27(3), 1994. Both segments are groupcache's LRU.
 //
-// An entry begins on probation. One that is asked for there again becomes
-// protected, and the protected entry that was not asked for the longest goes
-// back on probation when those have more than their share. What is evicted is
-// on probation, so that a scan, whose keys nobody asks for again, passes by the
-// protected ones. Both segments are groupcache's LRU.
+// An entry begins on probation. A hit there makes it protected. When the protected
+// entries have more than their share, the least recently used of them goes back on
+// probation. Evicted entries come from probation, so a scan, whose keys get no second
+// hit, leaves the protected entries alone.
 //
-// No key needs to be asked for again sooner than floor others to stay: a shard
-// of few entries is one plain LRU, and a larger one makes room on probation by
-// evicting protected entries that were not asked for as lately as that.
+// A key that is hit again within floor uses of other keys stays. So a shard of few
+// entries is one plain LRU. A larger shard makes room on probation: it evicts protected
+// entries that were not used for longer than that.
 type shard struct {
 	budget int64
-	floor  int // minProbation, but in tests
+	floor  int // minProbation; tests choose another
 
 	mu        sync.Mutex // guards all below
 	probation *lru.Cache // Key → *item
 	protected *lru.Cache // likewise
-	tail      *item      // the protected item that goes next, which is not in protected; nil: not looked for
+	tail      *item      // the least recently used protected item, taken out of protected; nil: see tailLocked
 	bytes     int64      // the sum of the items' sizes, at no time above budget
-	sheltered int64      // of those that are protected
+	sheltered int64      // the sum of the protected items' sizes
 	entries   int64
 	evictions uint64
 	uses      uint64                // hits and puts
-	groups    map[string]*groupList // a group's items; lru cannot be walked
-	moving    bool                  // what protected gives up now stays in the shard,
-	moved     *item                 // and is this
+	groups    map[string]*groupList // each group's items; lru cannot be walked
+	moving    bool                  // an item that a segment gives up now stays in the shard,
+	moved     *item                 // and is this one
 
-	_ [16]byte // to 128 bytes, two cache lines, so that shards do not disturb each other
+	_ [16]byte // to 128 bytes, two cache lines, so that no two shards share one
 }
 
 const (
 	// protectedShare is the part of a shard's budget that protected entries may
-	// have: of 60 to 95 % the one with the best hit ratios, see
+	// have. Of 60 to 95 % it had the best hit ratios: see
 	// docs/decisions/0015-admission.md.
 	protectedShare = 0.8
-	// minProbation is for how many entries there is always room on probation:
-	// more than 60 keys that are asked for again and the 100 others in between.
+	// minProbation is how many entries always have room on probation. It is more than
+	// 60 keys that are hit again, and 100 others in between.
 	minProbation = 192
-	// longIdle is for how many uses of the shard, in multiples of its entries,
-	// a protected entry may go without one. It outlives a scan of ten times the
-	// cache; but it does not keep those out for ever that have come in its place.
+	// longIdle is how many uses of the shard, in multiples of its entries, a protected
+	// entry stays without one of its own. It outlives a scan of ten times the cache,
+	// but does not keep newer keys out for ever.
 	longIdle = 16
 )
 
@@ -68,7 +67,7 @@ func (s *shard) init() {
 	s.probation.OnEvicted, s.protected.OnEvicted = gone, gone
 }
 
-// useLocked returns a key's item and makes it the newest of its segment.
+// useLocked returns a key's item, makes it the newest of its segment and counts the use.
 func (s *shard) useLocked(key Key) *item {
 	it := s.findLocked(key)
 	if it != nil {
@@ -95,8 +94,8 @@ func (s *shard) findLocked(key Key) *item {
 	return nil
 }
 
-// tailLocked is the protected item that was not used the longest; nil if none
-// is protected. An LRU does not show its oldest, so that one is held apart.
+// tailLocked is the least recently used protected item; nil if no item is protected.
+// groupcache's LRU shows its oldest only when that is removed, so tail keeps it.
 func (s *shard) tailLocked() *item {
 	if s.tail == nil && s.protected.Len() > 0 {
 		s.moving = true
@@ -113,17 +112,16 @@ func (s *shard) get(key Key) *Entry {
 	if it == nil {
 		return nil
 	}
-	// In a shard of less than floor and a quarter, protected entries could
-	// have no more than what probation must have.
+	// With fewer entries than this, no room would be left for protected ones beside
+	// what probation must have.
 	if !it.protected && 4*s.entries > 5*int64(s.floor) {
 		s.promoteLocked(it)
 	}
 	return it.entry
 }
 
-// promoteLocked makes an item protected. At most one other loses its place for
-// it, however large it is: else a large one would fill probation with many
-// small ones.
+// promoteLocked makes an item protected. At most one other item loses its protection for
+// it. Otherwise one large item would move many small ones to probation.
 func (s *shard) promoteLocked(it *item) {
 	s.moving = true
 	s.probation.Remove(it.key)
@@ -148,8 +146,7 @@ func (s *shard) put(key Key, e *Entry) bool {
 		return false
 	}
 	if it := s.useLocked(key); it != nil {
-		// In place: lru.Add on a key that is there tells nobody of the entry
-		// that it replaces.
+		// In place: lru.Add calls no OnEvicted for the entry that it replaces.
 		s.evictLocked(n-it.size, it)
 		s.bytes += n - it.size
 		s.groups[key.Group].bytes += n - it.size
@@ -175,8 +172,8 @@ func (s *shard) put(key Key, e *Entry) bool {
 	return true
 }
 
-// evictLocked makes room for n more bytes. Spare, if not nil, is the newest
-// item of its segment and stays.
+// evictLocked makes room for n more bytes. Spare, if not nil, is the newest item of its
+// segment, and stays.
 func (s *shard) evictLocked(n int64, spare *item) {
 	for s.bytes+n > s.budget {
 		s.evictions++
@@ -194,14 +191,14 @@ func (s *shard) evictLocked(n int64, spare *item) {
 	}
 }
 
-// idleLocked reports whether the oldest protected item has to go rather than
-// the oldest on probation.
+// idleLocked reports whether the oldest protected item is evicted rather than the oldest
+// on probation.
 func (s *shard) idleLocked(t *item) bool {
 	idle := s.uses - t.used
 	return idle > longIdle*uint64(s.entries) || s.probation.Len() < s.floor && idle > uint64(s.floor)
 }
 
-// remove removes the key's entry; with only, no other than that.
+// remove removes the key's entry. If only is not nil, it removes no other entry.
 func (s *shard) remove(key Key, only *Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -223,7 +220,7 @@ func (s *shard) removeLocked(key Key) {
 	s.probation.Remove(key)
 }
 
-// goneLocked is the one door through which items leave the shard.
+// goneLocked counts an item that leaves the shard. Every item that leaves passes here.
 func (s *shard) goneLocked(it *item) {
 	s.bytes -= it.size
 	if it.protected {
@@ -233,9 +230,10 @@ func (s *shard) goneLocked(it *item) {
 	s.groups[it.key.(Key).Group].remove(it)
 }
 
-// drop lets others in between batches. What stays becomes the newest of the
-// list, as does what is added meanwhile, so that the oldest has not been
-// looked at as long as any is left that was there at the beginning.
+// drop removes a group's entries that match. It lets go of the lock between batches. An
+// item that stays becomes the newest of the list, like an item that is added meanwhile.
+// So the oldest is always one that drop has not seen, until it has seen all
+// that were there at the beginning.
 func (s *shard) drop(group string, which func(*Entry) bool) {
 	const batch = 256
 	s.mu.Lock()

@@ -8,8 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// segmented is a segmented LRU as one would write it down: the newest items
-// are last.
+// segmented is the simplest segmented LRU. The newest items are last.
 type segmented struct {
 	budget               int64
 	floor                int
@@ -29,7 +28,7 @@ func total(items []segmentedItem) (n int64) {
 	return n
 }
 
-// find makes a key the newest of the segment that it is in.
+// find makes a key the newest of its segment.
 func (m *segmented) find(key Key) *[]segmentedItem {
 	for _, in := range []*[]segmentedItem{&m.protected, &m.probation} {
 		if i := slices.IndexFunc(*in, func(it segmentedItem) bool { return it.key == key }); i >= 0 {
@@ -93,7 +92,7 @@ func (m *segmented) put(key Key, e *Entry) {
 	newest(in).entry = e
 }
 
-// evict spares the newest of a segment.
+// evict spares the newest item of one segment.
 func (m *segmented) evict(n int64, spare *[]segmentedItem) {
 	may := func(in *[]segmentedItem) bool { return len(*in) > 1 || len(*in) == 1 && in != spare }
 	for total(m.probation)+total(m.protected)+n > m.budget {
@@ -159,8 +158,8 @@ func scanned() (s *store, put func(name string), has func(name string) bool) {
 	return s, put, has
 }
 
-// A scan of ten times the cache, whose keys are asked for once, leaves the hot
-// set where it is.
+// A scan of ten times the cache, with one get of each key, evicts almost nothing of the
+// hot set.
 func TestScanLeavesTheHotSet(t *testing.T) {
 	s, put, has := scanned()
 	const hot = 2500
@@ -191,8 +190,8 @@ func TestScanLeavesTheHotSet(t *testing.T) {
 	s.check(t)
 }
 
-// What was hot gives way to what is: a working set that fits is there after it
-// was asked for a few times, whatever was protected before.
+// An old hot set gives way to a new one: a working set that fits is stored after a few
+// rounds of gets, whatever was protected before.
 func TestAnotherWorkingSetTakesOver(t *testing.T) {
 	s, put, has := scanned()
 	ask := func(set string) (hits int) {
@@ -217,8 +216,8 @@ func TestAnotherWorkingSetTakesOver(t *testing.T) {
 	s.check(t)
 }
 
-// In a store full of protected entries there is still room for 60 keys that
-// are asked for again between any 100 others.
+// A store full of protected entries still has room for 60 keys that are hit again after
+// every 100 others.
 func TestRoomOnProbation(t *testing.T) {
 	s, put, has := scanned()
 	for range 3 {

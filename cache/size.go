@@ -2,14 +2,14 @@ package cache
 
 import "math/bits"
 
-// entryOverhead is what an entry costs besides the bytes of its key, value and
-// strings: the Entry, the store's item, the boxed key, groupcache/lru's element
-// and record, and its share of the maps. 450 to 520 bytes were measured,
-// depending on how full the maps are and how many entries have moved from the
-// one to the other; a test compares accounting and heap.
+// entryOverhead is the cost of an entry besides the bytes of its key, value and strings.
+// It is the Entry, the store's item, the boxed key, groupcache/lru's element and record,
+// and a share of the maps. 450 to 520 bytes were measured: it depends on how full the
+// maps are, and how many entries have become protected. A test compares this with the
+// heap.
 const entryOverhead = 480
 
-// size is what an entry is charged to the budget.
+// size is how many bytes of the budget an entry takes.
 func size(key Key, e *Entry) int64 {
 	n := int64(entryOverhead) + allocated(len(key.Key)) + allocated(len(e.Value)) +
 		allocated(len(e.ETag)) + allocated(len(e.ContentType)) + allocated(len(e.ContentEncoding)) +
@@ -20,9 +20,8 @@ func size(key Key, e *Entry) int64 {
 	return n
 }
 
-// allocated is about what the runtime takes for n bytes: whole pages of 8 KiB
-// above 32 KiB, and below that size classes, of which there are some eight for
-// each doubling.
+// allocated is about how many bytes the runtime takes for n bytes. Above 32 KiB it takes
+// whole pages of 8 KiB. Below, it has about eight size classes for each doubling.
 func allocated(n int) int64 {
 	step := 8
 	switch {

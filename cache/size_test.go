@@ -79,18 +79,18 @@ func TestContentETag(t *testing.T) {
 	}
 }
 
-// liveHeap is what is in use after a collection, in bytes.
+// liveHeap is how many bytes are in use after a collection.
 func liveHeap() int64 {
 	runtime.GC()
-	runtime.GC() // what the first one's finalizers let go
+	runtime.GC() // frees what the finalizers of the first run have released
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
 
-// Nothing of a request or an answer is kept but what is charged: not the buffer
-// that a key, a type or a cause is part of.
-func TestWhatIsKeptIsACopy(t *testing.T) {
+// The node keeps only those bytes of a request or an answer that it counts. It does not
+// keep a buffer that a key, a type or a cause is part of.
+func TestTheNodeKeepsCopies(t *testing.T) {
 	const large, times = 256 << 10, 200
 	// in gives a string within one that takes 256 KiB.
 	in := func(s string) string {
@@ -153,7 +153,7 @@ func TestWhatIsKeptIsACopy(t *testing.T) {
 				do(f, i)
 			}
 			kept, charge := liveHeap()-before, f.Stats().Bytes-charged
-			if kept > charge+4<<20 { // were one in ten of the buffers kept, it would be 5 MiB
+			if kept > charge+4<<20 { // one in ten of the buffers would be 5 MiB
 				t.Errorf("%d bytes are kept, %d charged", kept, charge)
 			}
 			runtime.KeepAlive(f)
@@ -199,8 +199,8 @@ func TestARunningLoadKeepsNothingOfARequest(t *testing.T) {
 	}
 }
 
-// Each part of an entry is charged, of whatever length.
-func TestEachPartOfAnEntryIsCharged(t *testing.T) {
+// Each part of an entry counts to its size, whatever its length.
+func TestEachPartOfAnEntryIsCounted(t *testing.T) {
 	const n = 1000
 	long := strings.Repeat("x", n)
 	charged := func(t *testing.T, key string, e cache.Entry) (bytes int64) {

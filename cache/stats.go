@@ -1,8 +1,8 @@
 package cache
 
-// Stats are a node's books since its start, with the names of GET /v1/stats.
-// gets = hits + hot_hits + stale + joined + peer + loads + refused, and
-// served is the sum of the served_*, whenever nothing is in flight.
+// Stats are a node's books since its start, with the names of GET /v1/stats. While
+// nothing is in flight, gets = hits + hot_hits + stale + joined + peer + loads +
+// refused, and served is the sum of the served_*.
 type Stats struct {
 	Node string `json:"node"`
 	Reads
@@ -14,7 +14,7 @@ type Stats struct {
 	ServedLoads   uint64 `json:"served_loads"`
 	ServedRefused uint64 `json:"served_refused"`
 
-	// Abandoned is kept by the peers; it is merged in where stats are shown.
+	// Abandoned is 0 here. The peers count it, and it is added where stats are shown.
 	Abandoned int64 `json:"abandoned"`
 
 	StandIn uint64 `json:"stand_in"`
@@ -26,7 +26,8 @@ type Stats struct {
 	Entries   int64  `json:"entries"`
 	Evictions uint64 `json:"evictions"`
 
-	// The share of missing keys in Bytes and MaxBytes.
+	// NegativeBytes and NegativeMaxBytes are the share of missing keys in Bytes and
+	// MaxBytes.
 	NegativeBytes    int64 `json:"negative_bytes"`
 	NegativeMaxBytes int64 `json:"negative_max_bytes"`
 
@@ -46,16 +47,15 @@ type Reads struct {
 
 	// Negative is how many of Hits said that there is no such key.
 	Negative uint64 `json:"negative"`
-	// Refreshes are the requests that origins saw and that are in neither
-	// Loads nor ServedLoads: background refreshes, second tries, loads whose
-	// starter had left.
+	// Refreshes are the requests that origins saw and that count neither in Loads nor
+	// in ServedLoads: background refreshes, second tries, loads whose starter had
+	// left.
 	Refreshes uint64 `json:"refreshes"`
-	// Revalidated is how many loads, whoever they were made for, were answered
-	// with a 304.
+	// Revalidated is how many loads of any kind the origin answered with a 304.
 	Revalidated uint64 `json:"revalidated"`
 }
 
-// GroupStats are the books of one group, as far as they are kept by group.
+// GroupStats are the books of one group. Not all of Stats is counted by group.
 type GroupStats struct {
 	Name string `json:"name"`
 	Reads

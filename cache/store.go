@@ -8,19 +8,18 @@ import (
 
 const maxShards = 64
 
-// store holds entries in two classes with budgets of their own, values and
-// negative entries, so that a flood of missing keys evicts no value. A key is
-// in at most one class.
+// store holds entries in two classes, values and negative entries. Each has its own
+// budget, so that a flood of missing keys evicts no value. A key is in at most one class.
 //
-// Writers of one key must exclude each other (they hold the lock of its flights);
-// readers need not.
+// Two writers of one key must exclude each other: they hold the lock of the key's
+// flights. Readers need no lock.
 type store struct {
 	seed   maphash.Seed
 	values class
 	absent class
 
-	// walking is held by the one goroutine that goes through the group lists: it
-	// changes their order.
+	// walking is held by a goroutine that goes through the group lists. There must be
+	// only one, because it changes their order.
 	walking sync.Mutex
 }
 
@@ -33,11 +32,11 @@ func newStore(cfg Config) *store {
 	}
 }
 
-// hash spreads keys over shards, locks and counters. Groups do not matter.
+// hash spreads keys over shards, locks and counters. It leaves the group out.
 func (s *store) hash(key string) uint64 { return maphash.String(s.seed, key) }
 
-// get returns the entry of a key, however old, and makes it the most recently
-// used of its shard; nil if there is none.
+// get returns the entry of a key, of any age and term, and makes it the most recently
+// used. It returns nil for a key without one.
 func (s *store) get(h uint64, key Key) *Entry {
 	if e := s.values.shard(h).get(key); e != nil {
 		return e
@@ -59,14 +58,14 @@ func (s *store) find(h uint64, key Key, term Term) *Entry {
 	return nil
 }
 
-// put stores e in place of what was there. It reports whether e is stored: an
-// entry that is larger than a shard is not, and what was there is gone then.
+// put replaces a key's entry by e, and reports whether e is stored. An entry that is
+// larger than a shard's budget is not stored, and the old one is removed all the same.
 func (s *store) put(h uint64, key Key, e *Entry) bool {
 	to, other := &s.values, &s.absent
 	if e.Negative {
 		to, other = other, to
 	}
-	// A reader that finds neither asks again under the lock that the writer holds.
+	// A reader may find neither now. It looks again under the lock that the writer holds.
 	other.shard(h).remove(key, nil)
 	return to.shard(h).put(key, e)
 }
@@ -85,7 +84,7 @@ func (s *store) remove(h uint64, key Key) {
 	s.absent.shard(h).remove(key, nil)
 }
 
-// removeEntry removes a key if it still has the entry e.
+// removeEntry removes the key's entry if that is still e.
 func (s *store) removeEntry(h uint64, key Key, e *Entry) {
 	if e.Negative {
 		s.absent.shard(h).remove(key, e)
@@ -94,13 +93,13 @@ func (s *store) removeEntry(h uint64, key Key, e *Entry) {
 	s.values.shard(h).remove(key, e)
 }
 
-// dropGroup removes all entries that a group had when it was called.
+// dropGroup removes all entries that the group has at the time of the call.
 func (s *store) dropGroup(group string) {
 	s.drop(group, func(*Entry) bool { return true })
 }
 
-// dropTags removes those of them that carry one of the tags. It looks at each:
-// an index would cost every entry for what is seldom done.
+// dropTags removes those of them that carry one of the tags. It looks at each entry: an
+// index would cost every entry memory for a rare operation.
 func (s *store) dropTags(group string, tags []string) {
 	set := make(map[string]bool, len(tags))
 	for _, t := range tags {
@@ -121,14 +120,14 @@ func (s *store) drop(group string, which func(*Entry) bool) {
 	}
 }
 
-// usage is what a part of the store holds.
+// usage is how much a part of the store holds.
 type usage struct {
 	bytes     int64
 	entries   int64
 	evictions uint64
 }
 
-// usage returns the total, and adds bytes and entries by group to groups.
+// usage returns the whole store's usage, and adds each group's to groups.
 func (s *store) usage(groups map[string]usage) usage {
 	var total usage
 	for _, c := range []*class{&s.values, &s.absent} {
@@ -139,7 +138,7 @@ func (s *store) usage(groups map[string]usage) usage {
 	return total
 }
 
-// usage is that of one class.
+// usage is one class's.
 func (c *class) usage() usage {
 	var total usage
 	groups := make(map[string]usage)
@@ -156,9 +155,9 @@ type class struct {
 	mask   uint64
 }
 
-// newClass makes as many shards (a power of two) as leave room for at least 64
-// of the largest entries in each: a small budget is one shard, and in a large
-// one the shards' differences do not matter.
+// newClass makes a power of two of shards. Each has room for at least 64 of the largest
+// entries, so that a little more load on one shard does not matter. A small budget is
+// one shard.
 func newClass(budget, largest int64) class {
 	n := int64(1)
 	for n < maxShards && 2*n*64*max(largest, 1) <= budget {

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// check holds the accounting of the store against its items.
+// check compares the accounting of the store with its items.
 func (s *store) check(t interface{ Fatalf(string, ...any) }) {
 	for _, c := range []*class{&s.values, &s.absent} {
 		for i := range c.shards {
@@ -20,7 +20,7 @@ func (s *store) check(t interface{ Fatalf(string, ...any) }) {
 	}
 }
 
-// held is how many items the segments have.
+// held is how many items the two segments have.
 func (s *shard) held() int {
 	n := s.probation.Len() + s.protected.Len()
 	if s.tail != nil {
@@ -63,7 +63,7 @@ func (s *shard) check(t interface{ Fatalf(string, ...any) }) {
 	}
 }
 
-// model is an LRU as one would write it down: the newest entry is last.
+// model is the simplest LRU. The newest entry is last.
 type model struct {
 	budget int64
 	items  []modelItem
@@ -117,7 +117,7 @@ func storeAgainstModel(t *rapid.T) {
 			Key:   rapid.SampledFrom([]string{"1", "2", "3", "4", "5", "6", "7", "8", "9"}).Draw(t, "key"),
 		}
 	})
-	// Drawn by its parts, so that a failure does not print values.
+	// The parts are drawn one by one, so that a failure does not print whole values.
 	entry := func(t *rapid.T) *Entry {
 		if rapid.Bool().Draw(t, "negative") {
 			return &Entry{Negative: true}
@@ -162,7 +162,7 @@ func storeAgainstModel(t *rapid.T) {
 			key := keys.Draw(t, "k")
 			negative := rapid.Bool().Draw(t, "negative")
 			s.removeEntry(s.hash(key.Key), key, &Entry{Negative: negative})
-			if negative { // asking for it made it the newest
+			if negative { // the look at it has made it the newest
 				absent.get(key)
 			} else {
 				values.get(key)
@@ -191,7 +191,7 @@ func TestStoreAgainstModel(t *testing.T) { rapid.Check(t, storeAgainstModel) }
 func FuzzStore(f *testing.F) { f.Fuzz(rapid.MakeFuzz(storeAgainstModel)) }
 
 // A scan between two rounds of a working set that fits does not reload it.
-func TestStoreKeepsWhatIsAskedForAgainAndAgain(t *testing.T) {
+func TestStoreKeepsAWorkingSetThroughAScan(t *testing.T) {
 	s := newStore(Config{MaxBytes: 180 * 1024, MaxValueBytes: 1 << 20, MaxKeyBytes: 1024})
 	put := func(name string) {
 		k := Key{"g", name}
@@ -232,9 +232,8 @@ func TestShardsShareTheBudgetExactly(t *testing.T) {
 	}
 }
 
-// A 7-byte budget holds nothing; a value that is larger than its shard takes
-// the older one with it.
-func TestStoreOfNothing(t *testing.T) {
+// A budget of 7 bytes holds no entry.
+func TestAStoreThatIsTooSmallForAnyEntry(t *testing.T) {
 	s := newStore(Config{MaxBytes: 7, MaxValueBytes: 1 << 20, MaxKeyBytes: 1024, NegativeShare: 0.5})
 	k := Key{"g", "k"}
 	if s.put(s.hash("k"), k, &Entry{}) || s.put(s.hash("k"), k, &Entry{Negative: true}) || s.get(s.hash("k"), k) != nil {
@@ -243,11 +242,11 @@ func TestStoreOfNothing(t *testing.T) {
 	s.check(t)
 }
 
-// What entries are charged is what they cost: the heap that many of them take
-// is at most a tenth more, and not much less.
-func TestAccountingIsHonest(t *testing.T) {
+// The accounting is close to the memory that entries take: the heap of many entries is at
+// most a tenth more, and at least four fifths.
+func TestTheAccountingMatchesTheHeap(t *testing.T) {
 	for i, bytes := range []int{16, 16, 300, 3000} {
-		asked := i > 0 // which makes all of them protected
+		asked := i > 0 // a get of each entry makes all of them protected
 		s := newStore(Config{MaxBytes: 4 << 30, MaxValueBytes: 1 << 20, MaxKeyBytes: 1024})
 		before := heap()
 		for i := range 40000 {

@@ -14,7 +14,7 @@ import (
 	"kring/cache"
 )
 
-// times keeps when an origin was asked.
+// times notes when an origin was asked.
 type times struct {
 	mu sync.Mutex // guards at
 	at []time.Time
@@ -26,7 +26,7 @@ func (r *times) note() {
 	r.at = append(r.at, time.Now())
 }
 
-// peak is the most that came within any stretch of the given length.
+// peak is the largest number of requests within any stretch of that length.
 func (r *times) peak(within time.Duration) (most int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -41,10 +41,9 @@ func (r *times) peak(within time.Duration) (most int) {
 	return most
 }
 
-// Avalanche: 10,000 keys that were loaded together do not come back together.
-// The default jitter spreads them over a tenth of the TTL: in no 100 ms is the
-// origin asked three times as often as in the mean of that time. Nobody waits,
-// because the old value is served meanwhile.
+// Avalanche: 10,000 keys that were loaded together are not loaded again together. The
+// default jitter spreads them over a tenth of the TTL: in no 100 ms does the origin see
+// more than three times the mean. No get waits, because the old value is served meanwhile.
 func TestAvalanche(t *testing.T) {
 	const keys, ttl, spread = 10000, 60 * second, 6 * second
 	synctest.Test(t, func(t *testing.T) {
@@ -67,11 +66,11 @@ func TestAvalanche(t *testing.T) {
 			for i := range int(keys * step / every) {
 				g := f.get(names[(at*int(keys*step/every)+i)%keys])
 				if g.err != nil || g.Kind != cache.KindHit && g.Kind != cache.KindStale {
-					t.Fatalf("kind %d, %v", g.Kind, g.err)
+					t.Fatalf("kind %v, %v", g.Kind, g.err)
 				}
 			}
 			if waited := time.Since(began); waited != 0 {
-				t.Fatalf("somebody waited %v", waited)
+				t.Fatalf("a get waited %v", waited)
 			}
 			pass(step)
 		}
@@ -85,9 +84,9 @@ func TestAvalanche(t *testing.T) {
 	})
 }
 
-// Breakdown: a key that is asked for 5,000 times a second expires. It is loaded
-// once; where stale values may be served nobody waits, and otherwise those wait
-// who come while that load runs, and no longer than it does.
+// Breakdown: a key that is asked for 5,000 times a second expires. It is loaded once.
+// Where stale values may be served, no get waits. Otherwise the gets that come during the
+// load wait for it, and not longer than it takes.
 func TestBreakdown(t *testing.T) {
 	const latency = 300 * time.Millisecond
 	for _, tt := range []struct {
@@ -131,9 +130,9 @@ func TestBreakdown(t *testing.T) {
 	}
 }
 
-// Penetration: 100,000 random keys that do not exist take neither the room of
-// those that do, nor more of the origin than new_key_rate, nor memory beyond
-// the negative entries' share.
+// Penetration: 100,000 random keys that do not exist evict no key that does. The origin
+// sees no more of them than new_key_rate, and they take no more memory than the share of
+// negative entries.
 func TestPenetration(t *testing.T) {
 	const hot, rate, wanted = 500, 500, 100_000
 	synctest.Test(t, func(t *testing.T) {
@@ -170,7 +169,7 @@ func TestPenetration(t *testing.T) {
 		if most := rate * (1 + time.Since(began).Seconds()); float64(len(asked.at)) > most || len(asked.at) < rate {
 			t.Errorf("%d loads in %v at %d a second", len(asked.at), time.Since(began), rate)
 		}
-		if peak := asked.peak(second); peak > 2*rate { // what a second has, and what was saved up
+		if peak := asked.peak(second); peak > 2*rate { // one second's loads, and one second's that were saved up
 			t.Errorf("%d loads in one second", peak)
 		}
 		s := f.Stats()
@@ -183,13 +182,13 @@ func TestPenetration(t *testing.T) {
 	})
 }
 
-// However gets and the ends of loads fall together, a fresh key is loaded once:
-// a get that found nothing looks again before it starts a load.
-func TestOneLoadForEachOfManyKeysThatAreAskedForAtOnce(t *testing.T) {
+// A fresh key is loaded once, also if a get comes just as a load ends: a get that found
+// nothing looks again before it starts a load.
+func TestOneLoadForEachKeyWhenManyGetsComeAtTheSameTime(t *testing.T) {
 	const keys, readers = 20_000, 8
 	f := setup(t, group(func(g *cache.GroupConfig) { g.TTL = time.Hour }))
 	var wg sync.WaitGroup
-	var at atomic.Int64 // all readers ask for about the same key
+	var at atomic.Int64 // all readers are at about the same key
 	for range readers {
 		wg.Go(func() {
 			for i := at.Load(); i < keys; i = at.Load() {

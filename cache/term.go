@@ -8,8 +8,8 @@ type Term uint64
 const (
 	// OwnerTerm is the term of a key's owner.
 	OwnerTerm Term = 0
-	// Unowned is the term of a node that nobody has confirmed as the one to act. It
-	// finds no entry, and its loads are never stored.
+	// Unowned is the term of a node that must act without being confirmed as the one
+	// that acts. A get in it finds no entry, and its loads are never stored.
 	Unowned = ^Term(0)
 )
 

@@ -8,7 +8,7 @@ import (
 
 var groupName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
 
-// Validate says which setting is impossible, by its name and value.
+// Validate names the first impossible setting, with its value.
 func (c Config) Validate() error {
 	switch {
 	case c.MaxBytes <= 0:
@@ -27,7 +27,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Validate says which setting of a group is impossible, by its name and value.
+// Validate names the first impossible setting of a group, with its value.
 func (g GroupConfig) Validate() error {
 	field := func(name string, value any, must string) error {
 		return fmt.Errorf("groups[%s].%s: %v: %s", g.Name, name, value, must)
@@ -70,12 +70,13 @@ func (g GroupConfig) Validate() error {
 	return nil
 }
 
-// pattern compiles KeyPattern, which must match a whole key; nil without one.
+// pattern compiles KeyPattern so that it must match a whole key. It is nil if there is
+// no KeyPattern.
 func (g GroupConfig) pattern() (*regexp.Regexp, error) {
 	if g.KeyPattern == "" {
 		return nil, nil
 	}
-	// Alone first, so that a stray parenthesis cannot pair with ours.
+	// First alone, so that a stray parenthesis cannot pair with one of the next line's.
 	if _, err := regexp.Compile(g.KeyPattern); err != nil {
 		return nil, err
 	}

@@ -9,17 +9,16 @@ import (
 	"kring/cache"
 )
 
-// answering fails with what the origin's answer says.
+// answering fails with the verdict and the wait that an origin's answer gives.
 func answering(v cache.Verdict, retryAfter time.Duration) func(int, *cache.Load) (cache.Loaded, error) {
 	return func(int, *cache.Load) (cache.Loaded, error) {
 		return cache.Loaded{Status: 403, Endpoint: "a"}, errOrigin.Saying(v, retryAfter)
 	}
 }
 
-// An answer that is the origin's word on the key ends the value, in whatever
-// state that is and whoever it was loaded for: clients get what they would get
-// had nothing been stored.
-func TestTheOriginsWordEndsTheValue(t *testing.T) {
+// An answer for the key that is no value ends the stored value, in any state and by any
+// load. Clients then get the answer that they would get if nothing had been stored.
+func TestAnAnswerThatEndsTheValueRemovesIt(t *testing.T) {
 	ended := answering(cache.ValueEnded, 0)
 	gone := func(f *fixture) {
 		f.t.Helper()
@@ -39,7 +38,7 @@ func TestTheOriginsWordEndsTheValue(t *testing.T) {
 		"while it may be served and refreshed": func(f *fixture) {
 			pass(12 * second)
 			f.origin.set(0, ended)
-			f.wants(f.get(doc("k")), "k#1", cache.KindStale) // the refresh is in the background
+			f.wants(f.get(doc("k")), "k#1", cache.KindStale) // the refresh runs in the background
 			synctest.Wait()
 		},
 		"while it may be served if the origin fails": func(f *fixture) {
@@ -113,8 +112,8 @@ func TestTheOriginsWordEndsTheValue(t *testing.T) {
 	})
 }
 
-// A value that was PUT while the load ran is newer than the origin's word.
-func TestAWriteOutlivesTheWordOfALoadFromBeforeIt(t *testing.T) {
+// A value that was PUT while a load ran is newer than the load's answer.
+func TestALoadFromBeforeAWriteDoesNotEndItsValue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := setup(t, group(short))
 		f.origin.set(second, answering(cache.ValueEnded, 0))
@@ -126,8 +125,8 @@ func TestAWriteOutlivesTheWordOfALoadFromBeforeIt(t *testing.T) {
 	})
 }
 
-// An answer that neither fails nor speaks of the key leaves the value, and is
-// not replaced by it, but for the time in which it may be served anyway.
+// An origin that refuses says nothing of the key: the value stays. The value is not
+// served in place of the refusal, except while stale-while-revalidate allows it.
 func TestARefusalLeavesTheValueAndIsNotReplacedByIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := setup(t, group(short))
@@ -143,7 +142,7 @@ func TestARefusalLeavesTheValueAndIsNotReplacedByIt(t *testing.T) {
 		f.wantsError(f.get(doc("k")), errOrigin, cache.KindJoined)
 		loads := f.origin.loads("k")
 		pass(second)
-		f.wantsError(f.get(doc("k")), errOrigin, cache.KindLoad) // no back-off: there is nothing to serve meanwhile
+		f.wantsError(f.get(doc("k")), errOrigin, cache.KindLoad) // without a back-off: no value may be served meanwhile
 		if n := f.origin.loads("k"); n != loads+1 {
 			t.Errorf("%d loads", n-loads)
 		}
@@ -153,9 +152,9 @@ func TestARefusalLeavesTheValueAndIsNotReplacedByIt(t *testing.T) {
 	})
 }
 
-// The origin is left alone for as long as it asks for. Meanwhile clients hear
-// how long that still is, or get the stale value where that is allowed.
-func TestAnOriginThatAsksToBeLeftAloneIs(t *testing.T) {
+// The node does not ask an origin again for as long as that wants. Meanwhile clients are
+// told the rest of that time, or get the stale value where that is allowed.
+func TestRetryAfterIsRespected(t *testing.T) {
 	wantsWait := func(f *fixture, wait time.Duration, kind cache.Kind) {
 		f.t.Helper()
 		g := f.get(doc("k"))
@@ -176,7 +175,7 @@ func TestAnOriginThatAsksToBeLeftAloneIs(t *testing.T) {
 				pass(10*second - 1)
 				wantsWait(f, 1, cache.KindJoined)
 				f.origin.set(0, counting)
-				f.wants(f.get(doc("other")), "other#1", cache.KindLoad) // the key's own affair
+				f.wants(f.get(doc("other")), "other#1", cache.KindLoad) // the wait is this key's alone
 				pass(1)
 				f.wants(f.get(doc("k")), "k#2", cache.KindLoad)
 				pass(10 * second)

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Write is one write of one key, on the node that acts for the key. It has three
-// steps: BeginWrite, the confirmations of other nodes (of which this version needs
-// none), and Commit. One write of a key is under way at a time: the next one waits
-// for its end. None is merged with another.
+// Write is one write of one key, on the node that acts for the key. It has three steps:
+// BeginWrite, the confirmations of other nodes (this version needs none), and Commit.
+// One write of a key is under way at a time, and the next one waits for its end. Writes
+// are never merged.
 type Write struct {
 	c     *Cache
 	g     *group
@@ -18,7 +18,7 @@ type Write struct {
 	req   *Request
 	term  Term
 	entry *Entry // of a put
-	known bool   // its first try was applied already
+	known bool   // an earlier try with the same id was committed
 	turn  turn
 }
 
@@ -32,7 +32,7 @@ func (c *Cache) CheckWrite(req *Request) error {
 	case c.Draining():
 		return ErrDraining
 	}
-	req.Key.Group = g.Name // one string for all, and not part of the request's buffer
+	req.Key.Group = g.Name // one string for all keys, and not part of the request's buffer
 	if err := g.checkKey(req.Key.Key, c.config.MaxKeyBytes); err != nil {
 		return err
 	}
@@ -52,9 +52,9 @@ func (c *Cache) CheckWrite(req *Request) error {
 	return nil
 }
 
-// BeginWrite begins a write that CheckWrite has checked: it marks the load of the
-// key that runs. The cache keeps req.Value. Commit or Abandon must follow, if there
-// is no error.
+// BeginWrite begins a write that CheckWrite has checked: it marks the running load of
+// the key. The cache keeps req.Value. Unless there is an error, the caller must call
+// Commit or Abandon.
 func (c *Cache) BeginWrite(ctx context.Context, req *Request, term Term) (*Write, error) {
 	w := &Write{c: c, g: c.groups[req.Key.Group], h: c.store.hash(req.Key.Key), req: req, term: term}
 	if req.Op == OpPut {
@@ -83,9 +83,9 @@ func (c *Cache) BeginWrite(ctx context.Context, req *Request, term Term) (*Write
 
 // Commit makes the write visible and ends it.
 //
-// Nothing happens once ctx has ended: the caller has turned to another node, or was
-// told that the write is unconfirmed, and later writes may have been acknowledged
-// since.
+// If ctx has ended, the write has no effect. Its caller has turned to another node by
+// then, or has told its client that the write is unconfirmed, and later writes may have
+// been acknowledged.
 func (w *Write) Commit(ctx context.Context) (Answer, error) {
 	c, key := w.c, w.req.Key
 	s := c.flights(w.h)
@@ -130,8 +130,8 @@ func (w *Write) endLocked(s *flights) { s.endTurnLocked(w.req.Key, &w.turn) }
 
 func (w *Write) id() writeID { return writeID{id: w.req.ID, key: w.req.Key} }
 
-// conditionLocked reports whether the write's conditions hold, and what value is
-// there, nil for none.
+// conditionLocked reports whether the write's conditions hold. Old is the value that is
+// there, or nil.
 func (w *Write) conditionLocked() (old *Entry, holds bool) {
 	old = w.c.store.find(w.h, w.req.Key, w.term)
 	if old.state(time.Now()) == dead || old.Negative {
@@ -140,7 +140,7 @@ func (w *Write) conditionLocked() (old *Entry, holds bool) {
 	return old, w.req.holds(old)
 }
 
-// PutEntry is what a put stores, without the group's times.
+// PutEntry is the entry that a put stores, without the group's times.
 func (req *Request) PutEntry() *Entry {
 	e := &Entry{
 		Value: exact(req.Value), ContentType: strings.Clone(req.ContentType), ContentEncoding: strings.Clone(req.ContentEncoding),
@@ -155,9 +155,9 @@ func (req *Request) PutEntry() *Entry {
 	return e
 }
 
-// dated is a put's entry with its times. A TTL that was asked for is kept to, and the
-// group's own is jittered. In a group with an origin a PUT value may be served stale
-// as a loaded one may.
+// dated is a put's entry with its times. A TTL that the request gives is used as it is.
+// The group's own is jittered. In a group with an origin a PUT value may be served
+// stale, as a loaded one may.
 func (g *group) dated(req *Request) *Entry {
 	e := req.PutEntry()
 	if req.TTL == 0 && g.TTL > 0 {
@@ -169,8 +169,8 @@ func (g *group) dated(req *Request) *Entry {
 	return e
 }
 
-// holds reports whether a write's conditions hold for what is there, nil for
-// nothing: If-Match compares strongly, If-None-Match weakly (RFC 9110 §13.1).
+// holds reports whether a write's conditions hold for the value that is there (nil: no
+// value). If-Match compares strongly, If-None-Match weakly (RFC 9110 §13.1).
 func (req *Request) holds(old *Entry) bool {
 	if len(req.IfMatch) > 0 && !listed(req.IfMatch, old, false) {
 		return false

@@ -167,7 +167,7 @@ func TestRetriedWriteIsAppliedOnce(t *testing.T) {
 	})
 }
 
-func TestTwoPutsAtOnceAreBothApplied(t *testing.T) {
+func TestPutsAtTheSameTimeAreAllApplied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := setup(t)
 		const writers = 50
@@ -240,8 +240,8 @@ func TestWritesThatAreRefused(t *testing.T) {
 	}
 }
 
-// The caller of a write that is cancelled, or too late, may have had it carried out
-// elsewhere long ago. So it changes nothing, whenever its context ends.
+// A write whose context has ended changes nothing: its caller may have had it carried out
+// at another node long ago.
 func TestAWriteWhoseContextHasEndedChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := setup(t)
@@ -348,8 +348,8 @@ func TestALoadAcrossTheEndOfAWriteIsNotStored(t *testing.T) {
 	})
 }
 
-// A write that is under way does not change what gets are answered, and what an origin
-// says of a value meanwhile does not remove that.
+// A write that is under way is invisible to gets. Meanwhile an answer of the origin does
+// not remove the old value.
 func TestAWriteIsInvisibleUntilItsCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := setup(t, group(short))
@@ -458,8 +458,8 @@ func TestAWriteWaitsForItsTurnToTheEndOfItsContext(t *testing.T) {
 	})
 }
 
-// The condition of a write is compared when it begins, and again with what a purge has
-// left at its commit.
+// The condition of a write must hold when it begins, and again at its commit: a purge may
+// have dropped the value in between.
 func TestAConditionMustHoldAtTheCommitToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := setup(t)
@@ -475,14 +475,14 @@ func TestAConditionMustHoldAtTheCommitToo(t *testing.T) {
 		if g := f.putCtx(t.Context(), ifMatch); !errors.Is(g.err, cache.ErrPreconditionFailed) {
 			t.Error(g.err)
 		}
-		// A value that ends between the two steps is none to compare with.
+		// A value that ends between the two steps does not count.
 		f.putCtx(t.Context(), cache.Request{Key: kv("k"), Value: []byte("short"), TTL: second})
 		w = f.begin(t.Context(), cache.Request{Op: cache.OpDelete, Key: kv("k"), IfMatch: []string{"*"}})
 		pass(second)
 		if _, err := w.Commit(t.Context()); !errors.Is(err, cache.ErrPreconditionFailed) {
 			t.Error(err)
 		}
-		// Created tells what was there at the commit.
+		// Created is decided at the commit.
 		f.put(kv("k"), "one")
 		w = f.begin(t.Context(), putOf(kv("k"), "two"))
 		f.DropTags("kv", []string{"a"})
@@ -497,8 +497,8 @@ func TestAConditionMustHoldAtTheCommitToo(t *testing.T) {
 	})
 }
 
-// A write whose id is known is answered as its first try was, without a mark, a
-// condition or an effect. While the first try is under way the second waits for it.
+// A write whose id is known is answered like its first try. It marks no load, checks no
+// condition and has no effect. A second try waits for a first one that is under way.
 func TestAWriteThatIsKnownHasNoEffect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := setup(t)

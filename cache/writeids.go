@@ -5,10 +5,9 @@ import "sync"
 // rememberedWrites is how many committed writes a node remembers.
 const rememberedWrites = 4096
 
-// writeIDs are the writes that this node has committed lately. A caller that heard no
-// answer asks again with the same id. Then the write is not applied twice, and a
-// condition that held for its first try still holds, though that try has changed the
-// value.
+// writeIDs are the writes that this node has committed lately. A caller that got no
+// answer asks again with the same id. The write is not applied twice then, and its
+// condition need not hold again: the first try has changed the value.
 type writeIDs struct {
 	mu      sync.Mutex // guards all below
 	created map[writeID]bool

@@ -23,7 +23,7 @@ const (
 	exitBind   = 3 // cannot listen
 )
 
-// exitError is an error that says with which code the process ends.
+// exitError is an error with the exit code of the process.
 type exitError struct {
 	code int
 	err  error
@@ -32,7 +32,7 @@ type exitError struct {
 func (e *exitError) Error() string { return e.err.Error() }
 func (e *exitError) Unwrap() error { return e.err }
 
-// mistakes are the errors that err stands for, each worth a line.
+// mistakes are the errors inside err. Each one gets a line.
 func mistakes(err error) []error {
 	if several, ok := errors.AsType[config.Mistakes](err); ok {
 		return several
@@ -40,13 +40,13 @@ func mistakes(err error) []error {
 	return []error{err}
 }
 
-// loggedError is an error that is in the log already.
+// loggedError marks an error that is already in the log.
 type loggedError struct{ error }
 
 func (e *loggedError) Unwrap() error { return e.error }
 
-// failed marks an error that came while a command was running. All others are
-// the user's: wrong flags, arguments or settings.
+// failed marks an error of a running command. All other errors are the user's:
+// wrong flags, arguments or settings.
 func failed(err error) error {
 	if err == nil {
 		return nil
@@ -56,13 +56,13 @@ func failed(err error) error {
 
 // Main runs kring with its arguments, without the program's name, and returns
 // the exit code: 0 clean, 1 failed while running, 2 usage or configuration, 3
-// cannot listen. What went wrong is one line on stderr, or one for each mistake in
-// the configuration. Nothing waits for the
-// reader of stderr but the end, for a second.
+// cannot listen. An error is one line on stderr, or one line for each mistake
+// in the configuration. Only the end of the process waits for the reader of
+// stderr, for a second.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	lines := newLineWriter(stderr)
 	defer lines.flush()
-	log.SetOutput(lines) // of libraries; slog's handlers have their own way
+	log.SetOutput(lines) // for libraries; slog's handlers write past it
 	root := newRoot()
 	root.SetArgs(args)
 	root.Annotations = map[string]string{commandLine: typed(args)}
@@ -73,7 +73,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if err == nil {
 		return exitClean
 	}
-	outlivePipes() // the exit code says what went wrong even if nobody reads why
+	outlivePipes() // the exit code counts even if stderr has no reader
 	if _, logged := errors.AsType[*loggedError](err); !logged {
 		for _, err := range mistakes(err) {
 			fmt.Fprintln(lines, "kring: "+oneLine(err.Error()))
@@ -96,8 +96,8 @@ key, and the node that owns it answers from memory or loads it once.`,
   kring put kv greeting 'hello, ring'             # in another terminal
   kring get kv greeting
   curl http://127.0.0.1:8001/v1/cache/kv/greeting # the same over HTTP`,
-		// Without SetVersionTemplate: a template in use keeps the linker from
-		// dropping unused methods, and doubles the program.
+		// SetVersionTemplate is not used: a template keeps the linker from
+		// dropping unused methods, and doubles the program's size.
 		Version:       strings.TrimPrefix(versionLine(), "kring "),
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -116,8 +116,7 @@ key, and the node that owns it answers from memory or loads it once.`,
 	for _, c := range root.Commands() {
 		switch c.Name() {
 		case "completion":
-			// Cobra's prints the help for a shell that it does not know, as if
-			// all were well.
+			// Cobra's own prints the help for an unknown shell, and no error.
 			c.Args = noArgs
 			c.RunE = func(cmd *cobra.Command, _ []string) error { return failed(cmd.Help()) }
 		case "help":
@@ -127,24 +126,25 @@ key, and the node that owns it answers from memory or loads it once.`,
 	return root
 }
 
-// noEmptyFlags refuses --node "$UNSET": a flag that names something and is empty
-// would be as good as none, and the command do what nobody meant. What settings
-// may be, the configuration says.
+// noEmptyFlags refuses --node "$UNSET". An empty flag would count as an absent
+// one, and the command would do something else. Settings are excepted: the
+// configuration validates them.
 func noEmptyFlags(cmd *cobra.Command, _ []string) (err error) {
 	mayBe := []string{"cache-control", "content-type", "missing", "version"}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if err == nil && f.Value.Type() == "string" && f.Value.String() == "" && !slices.Contains(mayBe, f.Name) {
 			what, _ := pflag.UnquoteUsage(f)
-			err = fmt.Errorf("--%s: %q is no %s", f.Name, "", what)
+			err = fmt.Errorf("--%s: %s must not be empty", f.Name, what)
 		}
 	})
 	return err
 }
 
-// commandLine is where the root command has its line, for reports.
+// commandLine is the key of the root command's annotation with the command
+// line, for reports.
 const commandLine = "command line"
 
-// typed is the command as it could be typed in a shell again.
+// typed is the command line in a form that a shell accepts.
 func typed(args []string) string {
 	line := []string{"kring"}
 	for _, arg := range args {
@@ -159,5 +159,5 @@ func typed(args []string) string {
 	return strings.Join(line, " ")
 }
 
-// oneLine keeps a message of several lines on one.
+// oneLine joins a message of several lines into one.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

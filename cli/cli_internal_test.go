@@ -2,7 +2,7 @@ package cli
 
 import "testing"
 
-// A report's command can be typed again.
+// The command in a report can be typed again.
 func TestTypedCommand(t *testing.T) {
 	for _, tt := range []struct {
 		args []string

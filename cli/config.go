@@ -34,8 +34,8 @@ func newConfigCheck() *cobra.Command {
 		Short: "Look for mistakes in the configuration",
 		Long: `Reads file, environment and flags as serve does, and the files that they name:
 tokens, certificates, header values, the Redis password. Each mistake is one line,
-and the exit code is 2. That this machine has too little memory is a warning. A file that several nodes share need not say which of them it is
-for.`,
+and the exit code is 2. Too little memory on this machine is only a warning. A file
+that several nodes share need not have a node.id.`,
 		Example: "  kring config check --config /etc/kring/config.yaml",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -68,9 +68,9 @@ func newConfigPrint() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "print",
 		Short: "Print every setting and where its value came from",
-		Long: `Prints the configuration that is in force as a file that can be loaded again,
-but for the secrets, which are masked. Behind each value stands where it came
-from: a flag, the environment, the file or the default.`,
+		Long: `Prints the configuration as a file that can be loaded again, except for the
+secrets, which are masked. A comment behind each value says where it came from: a
+flag, the environment, the file or the default.`,
 		Example: "  KRING_CACHE_MAX_BYTES=1GiB kring config print --changed",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -21,11 +21,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// deaf are the ways in which nobody reads what a process says. Each gives the
-// file that the process writes to.
+// deaf are the ways in which a process's output has no reader. Each one returns
+// the file that the process writes to.
 var deaf = []struct {
 	name string
-	lost bool // what is written is lost at once
+	lost bool // the output is lost at once
 	file func(t *testing.T) *os.File
 }{
 	{"a pipe whose reader is gone", true, func(t *testing.T) *os.File {
@@ -79,10 +79,10 @@ func sockets(t *testing.T) (r, w *os.File) {
 	return r, w
 }
 
-// fill writes until not one byte more has room.
+// fill writes until the file is full.
 func fill(t *testing.T, w *os.File) {
 	t.Helper()
-	fd := int(w.Fd()) // makes it blocking, as a shell's pipe is
+	fd := int(w.Fd()) // Fd makes the pipe blocking, as a shell's pipe is
 	if err := unix.SetNonblock(fd, true); err != nil {
 		t.Fatal(err)
 	}
@@ -99,8 +99,8 @@ func fill(t *testing.T, w *os.File) {
 	}
 }
 
-// speak starts a kring that writes to files.
-func speak(t *testing.T, stdout, stderr *os.File, args ...string) *process {
+// speak starts a kring that writes to these.
+func speak(t *testing.T, stdout, stderr io.Writer, args ...string) *process {
 	t.Helper()
 	cmd := exec.Command("kring", args...)
 	cmd.Dir = t.TempDir()
@@ -118,7 +118,7 @@ func speak(t *testing.T, stdout, stderr *os.File, args ...string) *process {
 	return p
 }
 
-// free is an address that nobody listens at.
+// free is an address without a listener.
 func free(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -129,7 +129,7 @@ func free(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// answer is a status and a body, within patience; 0: none.
+// answer is the status and the body of an answer within patience; 0: no answer.
 func answer(method, url, body string) (int, string) {
 	request, err := http.NewRequest(method, url, strings.NewReader(body))
 	if err != nil {
@@ -148,8 +148,7 @@ func answer(method, url, body string) (int, string) {
 	return response.StatusCode, string(text)
 }
 
-// answers waits until a request is answered with a status, and a body in which
-// part is.
+// answers waits until a request gets this status and a body that contains part.
 func answers(t *testing.T, method, url, body string, status int, part string) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -179,10 +178,10 @@ func metric(t *testing.T, url, name string) float64 {
 	return n
 }
 
-// A node whose lines nobody reads does all that it would do otherwise: a member
-// that is killed and comes back is called again, and both agree who acts; loads
-// fail and work again; SIGHUP is heeded, and SIGTERM drains.
-func TestNobodyReadsTheLog(t *testing.T) {
+// A node whose output has no reader works as usual. A member that is killed and
+// returns is called again, and both agree on who acts; loads fail and work
+// again; SIGHUP reloads, and SIGTERM drains.
+func TestANodeWithoutAReaderOfItsLog(t *testing.T) {
 	for i, way := range deaf {
 		format := []string{"text", "json"}[i%2]
 		t.Run(way.name+", "+format, func(t *testing.T) {
@@ -218,7 +217,7 @@ log: {format: %s}
 	answers(t, "GET", b+"/readyz", "", 200, "")
 
 	answers(t, "PUT", origin.url+"/_/control", `{"error_rate":1}`, 200, "")
-	for i := range 20 { // some of each node
+	for i := range 20 { // enough for each node to own some
 		if status, text := answer("GET", fmt.Sprintf("%s/v1/cache/docs/k%d", a, i), ""); status != http.StatusBadGateway {
 			t.Errorf("a load that fails: %d %s", status, text)
 		}
@@ -262,9 +261,9 @@ log: {format: %s}
 	nodeA.ends(t, 0)
 }
 
-// Ctrl-C twice ends a node at once, the demo origin ends with SIGTERM, and what
-// cannot start says so by its exit code, whoever reads.
-func TestNobodyReadsOtherCommands(t *testing.T) {
+// Without a reader, too, Ctrl-C twice ends a node at once, the demo origin ends
+// with SIGTERM, and a command that cannot start ends with its exit code.
+func TestOtherCommandsWithoutAReader(t *testing.T) {
 	for _, way := range deaf {
 		t.Run(way.name, func(t *testing.T) {
 			t.Parallel()
@@ -282,7 +281,7 @@ func TestNobodyReadsOtherCommands(t *testing.T) {
 				"--groups", `[{name: kv}, {name: docs, load_timeout: 1h, origin: {pool: p, path: "/docs/{key}"}}]`,
 				"--pools", `[{name: p, endpoints: [{name: a, url: "http://`+address+`"}]}]`)
 			answers(t, "GET", "http://"+listen+"/readyz", "", 200, "")
-			// With a warning some time before.
+			// This one prints a warning first.
 			speak(t, file, file, "serve", "--listen", listen, "--cache-max-bytes", "900TiB", "--cluster-virtual-nodes", "65536").ends(t, 3)
 
 			stdout, err := os.Create(filepath.Join(t.TempDir(), "result"))
@@ -319,7 +318,7 @@ func TestNobodyReadsOtherCommands(t *testing.T) {
 	}
 }
 
-// A reader that comes back reads what was kept, and how much was not.
+// A reader that returns gets the kept lines, and the number of dropped ones.
 func TestReaderThatComesBackLearnsWhatWasDropped(t *testing.T) {
 	r, w := pipe(t)
 	fill(t, w)

@@ -7,9 +7,9 @@ func newDelete() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete GROUP KEY…",
 		Short: "Remove the values of keys",
-		Long: `Removes keys' values, whether or not there are any; in a group with an origin,
-what is loaded next is new. Prints nothing. When it has ended with exit code 0,
-no node answers with what was there.
+		Long: `Removes the values of keys; a key without a value is no error. In a group with an
+origin, the next get loads a new value. Prints nothing. After exit code 0 no node
+answers with an old value.
 
 ` + keyHelp,
 		Example: `  kring delete kv greeting

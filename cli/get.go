@@ -19,12 +19,12 @@ func newGet() *cobra.Command {
 		Use:   "get GROUP KEY…",
 		Short: "Print the values of keys",
 		Long: `Writes a key's value to stdout, byte for byte, and nothing else. The values of
-several keys follow one another in the order of the keys. --json has a document
-with each key's status, headers and value instead, as a batch over HTTP has it.
+several keys follow one another in the order of the keys. --json writes a document
+with each key's status, headers and value instead, as a batch over HTTP does.
 
 ` + keyHelp + `
 
-Exit code 1 if a key has no value: the others are printed all the same.`,
+Exit code 1 if a key has no value; the other values are still printed.`,
 		Example: `  kring get kv greeting
   kring get docs a/b.txt >b.txt
   kring get docs user:1 user:2 --json | jq -r '.entries[] | [.key, .status] | @tsv'
@@ -61,12 +61,12 @@ Exit code 1 if a key has no value: the others are printed all the same.`,
 		},
 	}
 	r.valueFlags(cmd)
-	cmd.Flags().BoolVar(&cached, "only-if-cached", false, "take what the cluster holds, without a load")
+	cmd.Flags().BoolVar(&cached, "only-if-cached", false, "get only a value that the cluster holds, without a load")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
 
-// entryJSON is a key's part of what get prints with --json.
+// entryJSON is a key's part of the output of get --json.
 type entryJSON struct {
 	Key         string  `json:"key"`
 	Status      int     `json:"status"`
@@ -76,7 +76,7 @@ type entryJSON struct {
 	Age         int64   `json:"age"`
 	CacheStatus string  `json:"cache_status,omitempty"`
 	Value       *string `json:"value,omitempty"`
-	ValueBase64 []byte  `json:"value_base64,omitempty"` // of what is not UTF-8
+	ValueBase64 []byte  `json:"value_base64,omitempty"` // if the value is not UTF-8
 	Code        string  `json:"code,omitempty"`
 	Error       string  `json:"error,omitempty"`
 }

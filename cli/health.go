@@ -13,8 +13,8 @@ func newHealth() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "health",
 		Short: "Ask a node whether it is alive, or ready",
-		Long: `Exit code 0: alive (with --ready: ready to serve). 1: not, or no answer, and
-why on stderr. Made for a container's HEALTHCHECK.`,
+		Long: `Exit code 0: alive (with --ready: ready to serve). Exit code 1: not, or no answer;
+stderr says why. Made for a container's HEALTHCHECK.`,
 		Example: `  kring health
   kring health --node http://127.0.0.1:8002 --ready`,
 		Args: noArgs,
@@ -33,6 +33,6 @@ why on stderr. Made for a container's HEALTHCHECK.`,
 	}
 	r.flags(cmd)
 	configFlag(cmd, &r.file)
-	cmd.Flags().BoolVar(&ready, "ready", false, "ask whether it is ready to serve")
+	cmd.Flags().BoolVar(&ready, "ready", false, "ask whether the node is ready to serve")
 	return cmd
 }

@@ -12,7 +12,7 @@ import (
 	"kring/internal/testlog"
 )
 
-// record is a line of a log in JSON.
+// record is a line of a JSON log.
 type record struct {
 	Time, Level, Msg string
 	URL, ID, Config  string
@@ -21,7 +21,7 @@ type record struct {
 	Error            string
 }
 
-// records takes a text apart; each of its lines must be a record.
+// records splits a text into lines; each one must be a record.
 func records(t *testing.T, text string) (all []record) {
 	t.Helper()
 	lines := bufio.NewScanner(strings.NewReader(text))
@@ -35,27 +35,15 @@ func records(t *testing.T, text string) (all []record) {
 	return all
 }
 
-// With log.format: json all that a node says is JSON, from what it minds at the
-// start to what it says last.
+// With log.format: json every line of a node is JSON, from the first warning to
+// the last line.
 func TestAllIsJSON(t *testing.T) {
 	origin := run(t, nil, "origin", "--listen", "127.0.0.1:0", "--latency", "1h")
 	stdout, stderr := &testlog.Buffer{}, &testlog.Buffer{}
-	cmd := exec.Command("kring", "serve", "--log-format", "json", "--listen", "127.0.0.1:0", "--node-id", "n", "--insecure",
+	p := speak(t, stdout, stderr, "serve", "--log-format", "json", "--listen", "127.0.0.1:0", "--node-id", "n", "--insecure",
 		"--cache-max-bytes", "900TiB", "--limits-request-timeout", "1h", "--handoff-drain-timeout", "1h",
 		"--groups", `[{name: docs, load_timeout: 1h, origin: {pool: p, path: "/docs/{key}"}}]`,
 		"--pools", `[{name: p, endpoints: [{name: a, url: "`+origin.url+`"}]}]`)
-	cmd.Dir = t.TempDir()
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "GOCOVERDIR=" + t.TempDir()}
-	cmd.Stdout, cmd.Stderr = stdout, stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	p := &process{cmd: cmd, done: make(chan error, 1)}
-	go func() {
-		p.done <- cmd.Wait()
-		close(p.done)
-	}()
-	t.Cleanup(p.kill)
 	until(t, "the ready line", func() bool { return strings.Contains(stdout.String(), "\n") })
 	ready := records(t, stdout.String())[0]
 	if ready.Msg != "kring ready" || ready.ID != "n" || ready.Nodes != 1 || ready.Share != 1 || ready.Config != "built-in" || !strings.HasPrefix(ready.URL, "http://127.0.0.1:") {
@@ -71,7 +59,7 @@ func TestAllIsJSON(t *testing.T) {
 	p.signal(t, syscall.SIGTERM)
 	until(t, "it says that it is stopping already", said("stopping already"))
 	answers(t, "PUT", origin.url+"/_/control", `{"latency":"0s"}`, 200, "")
-	origin.signal(t, syscall.SIGTERM) // its slow answer ends
+	origin.signal(t, syscall.SIGTERM) // so that its slow answer ends
 	p.ends(t, 0)
 	records(t, stdout.String())
 	messages := map[string]bool{}
@@ -88,9 +76,9 @@ func TestAllIsJSON(t *testing.T) {
 	}
 }
 
-// What ends a node at its start is a record, too, once the format is known; a
-// mistake in the configuration is a line as ever.
-func TestTheLastWordIsJSON(t *testing.T) {
+// The error that ends a node at its start is a record, too, once the format is
+// known. A mistake in the configuration is a plain line.
+func TestTheErrorAtStartIsJSON(t *testing.T) {
 	taken := run(t, nil, "serve", "--listen", "127.0.0.1:0")
 	fails := func(code int, args ...string) string {
 		t.Helper()

@@ -13,38 +13,40 @@ import (
 )
 
 const (
-	// mostLines and mostLineBytes bound what waits to be written.
+	// mostLines and mostLineBytes bound the queue.
 	mostLines     = 4096
 	mostLineBytes = 1 << 20
-	// lastWords is how long the end of a command waits for its lines to be written.
+	// lastWords is how long the end of a command waits for queued lines.
 	lastWords = time.Second
 )
 
-// lineWriter is stdout or stderr for those who must not wait for its reader,
-// which may have gone, or may have stopped reading. Each Write is one line; it
-// is copied into a queue, and one goroutine, which runs only while there are
-// lines, writes them. A line that does not fit, or that cannot be written, is
-// dropped and counted, and a line says how many were as soon as writing works
-// again. A lineWriter is safe for concurrent use.
+// lineWriter is stdout or stderr for writers that must not wait for the reader,
+// which may have gone or stopped reading. A node must not stop because nobody
+// reads its log.
+//
+// Each Write is one line. It is copied into a queue, and one goroutine writes
+// the queue; it runs only while there are lines. A line that does not fit, or
+// that cannot be written, is dropped and counted. When writing works again, a
+// notice says how many were dropped. A lineWriter is safe for concurrent use.
 type lineWriter struct {
 	out     io.Writer
 	dropped atomic.Uint64
-	torn    bool // the line before was written in part; for drain alone
+	torn    bool // the last line was written in part; only drain uses it
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	notice  func(lost uint64) []byte
 	queue   []queuedLine
 	bytes   int
-	full    bool          // it has been, and is not half empty yet
+	full    bool          // set when the queue is full, until it is half empty
 	failing bool          // the last line could not be written
-	lost    uint64        // lines that no line has told of yet
-	idle    chan struct{} // closed when all is written; nil: all is
+	lost    uint64        // dropped lines that no notice has reported yet
+	idle    chan struct{} // closed when the queue is written; nil: it is empty
 }
 
-// queuedLine is a line, or the notice that some were lost.
+// queuedLine is a line, or the notice of lost lines.
 type queuedLine struct {
 	text []byte
-	lost uint64 // of which it tells
+	lost uint64 // how many lines the notice reports
 }
 
 func newLineWriter(out io.Writer) *lineWriter {
@@ -55,7 +57,7 @@ func newLineWriter(out io.Writer) *lineWriter {
 
 func linesDropped(lost uint64) string { return fmt.Sprintf("%d lines dropped", lost) }
 
-// Write queues a line. It never waits for the reader, and never fails.
+// Write queues a line. It never waits for the reader and never fails.
 func (l *lineWriter) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,7 +86,7 @@ func (l *lineWriter) loseLocked() {
 	l.dropped.Add(1)
 }
 
-// drain writes lines until there are none. It alone waits for the reader.
+// drain writes lines until the queue is empty. It alone waits for the reader.
 func (l *lineWriter) drain() {
 	for {
 		q, ok := l.next()
@@ -123,7 +125,7 @@ func (l *lineWriter) next() (q queuedLine, ok bool) {
 	return q, true
 }
 
-// wrote notes what came of a line.
+// wrote records the result of a write.
 func (l *lineWriter) wrote(q queuedLine, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -136,18 +138,18 @@ func (l *lineWriter) wrote(q queuedLine, err error) {
 	}
 }
 
-// setNotice sets how the line is written that says how many were dropped.
+// setNotice sets the format of the notice.
 func (l *lineWriter) setNotice(notice func(lost uint64) []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.notice = notice
 }
 
-// Dropped is how many lines were lost.
+// Dropped is the number of lost lines.
 func (l *lineWriter) Dropped() uint64 { return l.dropped.Load() }
 
-// flush waits until all lines are written, but not longer than lastWords: a
-// write that hangs cannot be ended, and ends with the process.
+// flush waits until all lines are written, but at most for lastWords: a hanging
+// write can end only with the process.
 func (l *lineWriter) flush() {
 	l.mu.Lock()
 	idle := l.idle
@@ -163,19 +165,19 @@ func (l *lineWriter) flush() {
 	}
 }
 
-// flush has a writer that queues lines write them.
+// flush waits for the queue of a lineWriter. Other writers have none.
 func flush(w io.Writer) {
 	if l, ok := w.(interface{ flush() }); ok {
 		l.flush()
 	}
 }
 
-// outlivePipes keeps the process alive when the reader of its stdout or stderr
-// goes away: the write then fails, and that is all. Commands that run until they
-// are told to stop call it; the others die of SIGPIPE, like any filter.
+// outlivePipes keeps the process alive when the reader of stdout or stderr goes
+// away: only the write fails then. Commands that run until a signal call it.
+// The others die of SIGPIPE, like any filter.
 func outlivePipes() { signal.Ignore(syscall.SIGPIPE) }
 
-// exitAtOnce ends the process, with what it has said so far.
+// exitAtOnce ends the process after its queued lines.
 func exitAtOnce(stderr io.Writer, code int) {
 	flush(stderr)
 	os.Exit(code)

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// reader is what lines are written to: it can stop reading, and fail.
+// reader can stop reading, and can fail.
 type reader struct {
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	text bytes.Buffer
 	err  error
-	part int           // how much of a line is taken before err
-	wait chan struct{} // closed: it reads
-	once string        // fails once with what begins like this
+	part int           // how much of a line is accepted before err
+	wait chan struct{} // closed when it reads
+	once string        // a line with this prefix fails once
 }
 
 func (r *reader) Write(p []byte) (int, error) {
@@ -75,7 +75,7 @@ func TestLinesComeInOrderAndWhole(t *testing.T) {
 		want := ""
 		line := []byte("line 000\n")
 		for i := range 500 {
-			copy(line, fmt.Sprintf("line %03d", i)) // Write has kept a copy
+			copy(line, fmt.Sprintf("line %03d", i)) // reuse the buffer: Write must have copied it
 			if _, err := l.Write(line); err != nil {
 				t.Fatal(err)
 			}
@@ -88,8 +88,8 @@ func TestLinesComeInOrderAndWhole(t *testing.T) {
 	})
 }
 
-// What does not fit is dropped and counted, and a line says how many were, in
-// their place.
+// Lines that do not fit are dropped and counted, and a notice in their place
+// reports the number.
 func TestLinesThatDoNotFitAreDroppedAndCounted(t *testing.T) {
 	for _, row := range []struct {
 		name string
@@ -104,7 +104,7 @@ func TestLinesThatDoNotFitAreDroppedAndCounted(t *testing.T) {
 				r := reader{wait: make(chan struct{})}
 				l := newLineWriter(&r)
 				say(t, l, "first\n")
-				synctest.Wait() // it hangs in Write
+				synctest.Wait() // the goroutine blocks in Write
 				for range row.fit + 7 {
 					say(t, l, "%s", row.line)
 				}
@@ -127,7 +127,7 @@ func TestLinesThatDoNotFitAreDroppedAndCounted(t *testing.T) {
 	}
 }
 
-// A writer that is slower than its lines come has few notices among them.
+// A reader that is slower than the writer gets only a few notices.
 func TestFewNoticesWhileLinesKeepComing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		step := make(chan struct{})
@@ -147,7 +147,7 @@ func TestFewNoticesWhileLinesKeepComing(t *testing.T) {
 	})
 }
 
-// stepper takes one line a step.
+// stepper accepts one line a step.
 type stepper struct {
 	step <-chan struct{}
 	text bytes.Buffer
@@ -180,7 +180,7 @@ func TestLinesThatCannotBeWrittenAreCounted(t *testing.T) {
 		l.flush()
 		say(t, l, "on\n")
 		l.flush()
-		// What was torn does not spoil the line after it.
+		// A torn line must not spoil the next one.
 		if got, want := r.String(), "tor\nworks\non\nlost 7\n"; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
@@ -190,12 +190,12 @@ func TestLinesThatCannotBeWrittenAreCounted(t *testing.T) {
 	})
 }
 
-// The end waits for a slow reader, but not for ever for one that does not read.
+// flush waits for a slow reader, but not for ever for one that does not read.
 func TestFlushWaitsAndGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := reader{wait: make(chan struct{})}
 		l := newLineWriter(&r)
-		l.flush() // nothing to wait for
+		l.flush() // the queue is empty
 		say(t, l, "last words\n")
 		begun := time.Now()
 		l.flush()

@@ -30,33 +30,34 @@ func newLoad() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "load --nodes URL,URL --group G [--keys …]",
 		Short: "Load a cluster and check its answers",
-		Long: `Sends requests to a cluster, shows how fast and from where they were answered,
-and checks that the nodes' books balance, with one another and with --origin.
+		Long: `Sends requests to a cluster, shows how fast they were answered and from where, and
+checks that the nodes' books balance with one another and with --origin.
 
 --keys is uniform:N, zipf:S:N (rank k has a probability in proportion to k^-S), or
-a file of keys, one a line, optionally with a tab and a size; a file is streamed
-and, until --duration or --count is over, cycled. Without --rate there are
---concurrency requests under way all the time (closed loop); with it requests are
-due at that rate whatever the answers do, and a latency counts from then on (open
-loop).
+a file of keys, one a line, optionally with a tab and a size. A file is streamed;
+with --duration or --count it is repeated until the end. Without --rate there are
+always --concurrency requests in flight (closed loop). With --rate requests are due
+at that rate, whatever the answers do, and a latency counts from the moment when
+the request was due (open loop).
 
---verify checks that each body is whole and its key's, which the documents of
-'kring origin' prove, and that no write is undone. A failed try that another node
-answers is a retry, not an error; an unknown group or a refused token ends the
-run. Ctrl-C ends the run with its report. The exit code is 1 if any request
-failed, any body was wrong or the books do not balance. The verdict also names
-what fails nothing, but no healthy cluster does: nodes that did not answer,
-requests sent again, answers far slower than the run's own median, a rate that
-was not reached, books that could not be checked.
+--verify checks that each body is whole and belongs to its key, which the documents
+of 'kring origin' prove, and that no write is undone. A failed try that another
+node answers is a retry, not an error. An unknown group or a refused token ends the
+run. Ctrl-C ends the run with its report. The exit code is 1 if a request failed, a
+body was wrong or the books do not balance. The verdict also names things that a
+healthy cluster does not do, though they fail nothing: nodes that did not answer,
+requests sent again, answers far slower than the run's own median, a rate that was
+not reached, books that could not be checked.
 
---scenario rehearses what a cache exists to stop, against a cluster whose origin
-is --origin, 'kring origin', which it tells how to behave: avalanche (many keys
-expire together), breakdown (a hot key expires), penetration (a flood of keys
-that do not exist), stampede (many want one key at once). Counts decide, times
-are told. --count is the number of keys, or of clients for stampede; --rate and
---duration those of breakdown's reads; --keys is not used, a scenario has its own.
+--scenario rehearses the failures that a cache exists to prevent. It needs a
+cluster whose origin is --origin, a 'kring origin', and sets that origin's
+behaviour: avalanche (many keys expire together), breakdown (a hot key expires),
+penetration (a flood of keys that do not exist), stampede (many clients want one
+key at once). Counts decide; times are only shown. --count is the number of keys,
+or of clients for stampede. --rate and --duration are those of breakdown's reads.
+A scenario has its own keys and does not use --keys.
 
---report writes either as a page (HTML).`,
+--report writes the result of either as a page (HTML).`,
 		Example: `  kring load --nodes http://127.0.0.1:8001,http://127.0.0.1:8002 --group docs \
     --keys zipf:1.1:10000 --duration 30s --origin http://127.0.0.1:8100 --verify
   kring load --nodes http://127.0.0.1:8001 --group kv --write 5% --delete 1% --rate 2000 --report run.html
@@ -71,21 +72,21 @@ are told. --count is the number of keys, or of clients for stampede; --rate and
 	flags.StringSliceVar(&f.cfg.Nodes, "nodes", nil, "`URLS` of the entry nodes, comma-separated")
 	flags.StringVar(&f.cfg.Group, "group", "", "`NAME` of the group")
 	flags.StringVar(&f.cfg.Keys, "keys", f.cfg.Keys, "uniform:N, zipf:S:N or `FILE`[.gz]")
-	flags.IntVar(&f.cfg.Concurrency, "concurrency", f.cfg.Concurrency, "requests under way at most")
+	flags.IntVar(&f.cfg.Concurrency, "concurrency", f.cfg.Concurrency, "requests in flight at most")
 	flags.Float64Var(&f.cfg.Rate, "rate", 0, "requests a second (open loop); 0: a closed loop")
 	flags.DurationVar(&f.cfg.Duration, "duration", 0, "end after this time (default 10s, or once through the file)")
-	flags.Int64Var(&f.cfg.Count, "count", 0, "end after so many requests")
+	flags.Int64Var(&f.cfg.Count, "count", 0, "end after this many requests")
 	flags.StringVar(&f.write, "write", "0%", "`SHARE` of puts")
 	flags.StringVar(&f.remove, "delete", "0%", "`SHARE` of deletes")
-	flags.IntVar(&f.cfg.ValueSize, "value-size", f.cfg.ValueSize, "`BYTES` of padding in what is put, where a file says no size")
+	flags.IntVar(&f.cfg.ValueSize, "value-size", f.cfg.ValueSize, "`BYTES` of padding in put values, where a file has no size")
 	flags.StringVar(&f.cfg.Policy, "policy", f.cfg.Policy, "how entry nodes are chosen: round_robin, weighted, smooth_weighted, least_assigned or least_in_flight")
 	flags.DurationVar(&f.cfg.Timeout, "timeout", f.cfg.Timeout, "longest wait for an answer, retries included")
 	flags.StringVar(&f.tokenFile, "token-file", "", "`FILE` with the token to send (or the environment's KRING_TOKEN)")
-	flags.StringVar(&f.cfg.Origin, "origin", "", "`URL` of the demo origin, whose loads are compared with the books")
+	flags.StringVar(&f.cfg.Origin, "origin", "", "`URL` of the demo origin; its loads are compared with the books")
 	flags.BoolVar(&f.cfg.Verify, "verify", false, "check every body")
-	flags.Uint64Var(&f.cfg.Seed, "seed", 0, "makes the choice of keys repeatable; 0: another one each time")
+	flags.Uint64Var(&f.cfg.Seed, "seed", 0, "makes the choice of keys repeatable; 0: a random choice")
 	flags.BoolVar(&f.asJSON, "json", false, "print the result as JSON")
-	flags.StringVar(&f.scenario, "scenario", "", "play `NAME` instead: "+strings.Join(loadgen.Scenarios(), ", "))
+	flags.StringVar(&f.scenario, "scenario", "", "run the scenario `NAME` instead: "+strings.Join(loadgen.Scenarios(), ", "))
 	flags.StringVar(&f.report, "report", "", "write a page (HTML) with plots to `FILE`")
 	return cmd
 }
@@ -114,7 +115,7 @@ func (f *loadFlags) run(cmd *cobra.Command) (err error) {
 			return err
 		}
 	}
-	// Made before the run: a report that cannot be written is known at once.
+	// The file is created before the run, so that an error shows at once.
 	report, err := createReport(f.report)
 	if err != nil {
 		return err
@@ -131,7 +132,7 @@ func (f *loadFlags) run(cmd *cobra.Command) (err error) {
 	return errors.Join(failed(f.print(cmd.OutOrStdout(), result)), failed(report.write(result, errOut)), failed(result.Err()))
 }
 
-// outcome is what a load or a scenario came to.
+// outcome is the result of a load or of a scenario.
 type outcome interface {
 	WriteText(out io.Writer) error
 	WriteHTML(out io.Writer) error
@@ -145,20 +146,20 @@ func (f *loadFlags) load(ctx context.Context) (outcome, error) {
 	}
 	verdict, err := loadgen.RunScenario(ctx, f.scenario, f.cfg)
 	if errors.Is(err, loadgen.ErrUnfit) {
-		return nil, err // the user's mistake, found out by asking
+		return nil, err // the user's mistake, found by a first request
 	}
 	return verdict, failed(err)
 }
 
-// checkScenario refuses what a scenario cannot be told.
+// checkScenario refuses flags that a scenario does not have.
 func (f *loadFlags) checkScenario(cmd *cobra.Command) error {
 	for _, name := range []string{"write", "delete"} {
 		if cmd.Flags().Changed(name) {
-			return fmt.Errorf("--%s: goes with no --scenario", name)
+			return fmt.Errorf("--%s: cannot be combined with --scenario", name)
 		}
 	}
 	if cmd.Flags().Changed("keys") {
-		fmt.Fprintln(cmd.ErrOrStderr(), "--keys is not used: a scenario has keys of its own")
+		fmt.Fprintln(cmd.ErrOrStderr(), "--keys is ignored: a scenario has its own keys")
 	}
 	switch {
 	case !slices.Contains(loadgen.Scenarios(), f.scenario):
@@ -183,7 +184,7 @@ func writeJSON(out io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// reportFile is where the page goes; nil if none is wanted.
+// reportFile is the file of the page; its file is nil without --report.
 type reportFile struct{ file *os.File }
 
 func createReport(name string) (*reportFile, error) {

@@ -35,14 +35,14 @@ func TestLoadInterrupted(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	late := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() }) // it may have ended meanwhile
+	late := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() }) // the process may have ended
 	defer func() {
 		if !late.Stop() {
 			t.Errorf("it did not end within %v", patience)
 		}
 	}()
 	lines := bufio.NewScanner(stderr)
-	if !lines.Scan() || !strings.Contains(lines.Text(), "req/s") { // the first line of progress
+	if !lines.Scan() || !strings.Contains(lines.Text(), "req/s") { // the first progress line
 		t.Errorf("stderr begins with %q", lines.Text())
 	}
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {

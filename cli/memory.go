@@ -11,23 +11,23 @@ import (
 )
 
 const (
-	// memoryFloor is what a node needs besides its cache: buffers,
-	// connections, goroutines.
+	// memoryFloor is what a node needs besides its cache: buffers, connections,
+	// goroutines.
 	memoryFloor = 44 << 20
-	// codeBytes is what the program's code takes of the resident memory, which
-	// the runtime's limit does not count: 18 MiB measured.
+	// codeBytes is the resident memory of the program's code, which the
+	// runtime's limit does not count: 18 MiB measured.
 	codeBytes = 18 << 20
-	// gcPercent lets the heap grow to three times what is alive while that is
-	// far from the limit, which alone bounds the memory: a node that is not full
-	// collects half as often.
+	// gcPercent lets the heap grow to three times the live heap while that is
+	// far below the limit, which alone bounds the memory. So a node that is not
+	// full collects half as often.
 	gcPercent = 200
 )
 
 // memoryLimit is the soft limit of the Go runtime for a cache of maxBytes. The
-// collector lets a heap grow to a multiple of what is alive; this makes it work
-// harder from 1.4 times the budget on, so that the process, with its code, stays
-// below 1.5 times the budget and 64 MiB. Of a container's memory 90 % are
-// used at most.
+// collector lets a heap grow to a multiple of the live heap. The limit makes it
+// work harder from 1.4 times the budget on, so that the process with its code
+// stays below 1.5 times the budget and 64 MiB. In a container the limit is at
+// most 90 % of its memory.
 func memoryLimit(maxBytes int64, container uint64) int64 {
 	limit := maxBytes + maxBytes/5*2 + memoryFloor
 	if c := container / 10 * 9; c > 0 && c < uint64(limit) {
@@ -36,21 +36,21 @@ func memoryLimit(maxBytes int64, container uint64) int64 {
 	return limit
 }
 
-// limitMemory sets the limit, unless the operator has with GOMEMLIMIT, and the
-// collector's pace, unless with GOGC.
+// limitMemory sets the limit, unless GOMEMLIMIT is set, and the pace of the
+// collector, unless GOGC is set.
 func limitMemory(maxBytes int64, log *slog.Logger) {
 	container, err := memlimit.FromCgroup()
 	if err != nil {
 		container = 0
 		if !errors.Is(err, memlimit.ErrNoLimit) && !errors.Is(err, memlimit.ErrCgroupsNotSupported) {
-			log.Warn("cgroup's memory limit is unknown", "error", err)
+			log.Warn("cannot read the cgroup's memory limit", "error", err)
 		}
 	}
 	if problem := tooLittleMemory(maxBytes, availableMemory()); problem != "" {
 		log.Warn("too little memory for the cache", "problem", problem)
 	}
 	if v, ok := os.LookupEnv("GOMEMLIMIT"); ok {
-		log.Info("memory limit is the environment's", "gomemlimit", v)
+		log.Info("memory limit comes from the environment", "gomemlimit", v)
 		return
 	}
 	limit := memoryLimit(maxBytes, container)
@@ -61,8 +61,8 @@ func limitMemory(maxBytes int64, log *slog.Logger) {
 	log.Debug("memory limit set", "limit_bytes", limit, "container_bytes", container)
 }
 
-// availableMemory is what the process may have: the machine's memory, or the
-// container's if that is less; 0: unknown.
+// availableMemory is the memory of the machine, or of the container if that is
+// less; 0: unknown.
 func availableMemory() uint64 {
 	available := uint64(0)
 	for _, limit := range []memlimit.Provider{memlimit.FromSystem, memlimit.FromCgroup} {
@@ -73,7 +73,7 @@ func availableMemory() uint64 {
 	return available
 }
 
-// tooLittleMemory says that a cache of maxBytes would not fit, or "".
+// tooLittleMemory says that a cache of maxBytes does not fit, or returns "".
 func tooLittleMemory(maxBytes int64, available uint64) string {
 	if available == 0 || uint64(maxBytes)+memoryFloor <= available/10*9 {
 		return ""

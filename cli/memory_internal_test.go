@@ -2,8 +2,8 @@ package cli
 
 import "testing"
 
-// Whatever the budget, the limit leaves room for the code below the promise of
-// 1.5 times the budget and 64 MiB.
+// For every budget the limit leaves room for the code below 1.5 times the
+// budget and 64 MiB.
 func TestMemoryLimitKeepsThePromise(t *testing.T) {
 	for budget := int64(1); budget < 1<<42; budget *= 3 {
 		promise := budget + budget/2 + 64<<20

@@ -14,11 +14,11 @@ import (
 	"kring/config"
 )
 
-// later are the commands that come with members chosen at run time.
+// later are commands of a later version, which chooses members at run time.
 var later = []string{"leave", "electors", "warm"}
 
-// noArgs refuses arguments, and takes the first for a misspelt command where
-// there are commands.
+// noArgs refuses arguments. In a command with subcommands the first argument is
+// a misspelt one.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -36,8 +36,8 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), config.Suggest(args[0], names))
 }
 
-// meantAsFlag says with which flag an argument belongs that is an address or a
-// configuration.
+// meantAsFlag names the flag that an argument was meant for, if it is an
+// address or a configuration file.
 func meantAsFlag(cmd *cobra.Command, arg string) string {
 	var names []string
 	switch {
@@ -54,7 +54,7 @@ func meantAsFlag(cmd *cobra.Command, arg string) string {
 	return ""
 }
 
-// looksLikeURL tells what people write for a node: a URL, or host and port.
+// looksLikeURL accepts what people write for a node: a URL, or host and port.
 func looksLikeURL(arg string) bool {
 	if strings.Contains(arg, "://") {
 		return true
@@ -67,7 +67,7 @@ func looksLikeURL(arg string) bool {
 	return err == nil
 }
 
-// helpTopic refuses a command that does not exist.
+// helpTopic refuses an unknown command.
 func helpTopic(help *cobra.Command, args []string) error {
 	found, rest, err := help.Root().Find(args)
 	if err != nil || found == nil {
@@ -76,14 +76,14 @@ func helpTopic(help *cobra.Command, args []string) error {
 	return noArgs(found, rest)
 }
 
-// elsewhere are the names that other programs have for a flag.
+// elsewhere maps names of flags in other programs to ours.
 var elsewhere = map[string]string{
 	"--port": "--listen", "--addr": "--listen", "--address": "--listen", "--bind": "--listen", "--host": "--listen",
 	"--file": "--config", "--config-file": "--config", "--id": "--node-id", "--peers": "--cluster-peers",
 	"--url": "--node", "--token": "--token-file",
 }
 
-// flagError adds which flag was meant.
+// flagError adds the flag that was probably meant.
 func flagError(cmd *cobra.Command, err error) error {
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {

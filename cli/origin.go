@@ -29,15 +29,15 @@ func newOrigin() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "origin",
 		Short: "Run a slow demo origin that counts its loads",
-		Long: `Serves a document for every key at /docs/KEY and /search?q=KEY; with --dir, the
-files of that directory there: DIR/a/b.txt at /docs/a/b.txt. An answer takes 100 ms
-unless --latency says otherwise, so that a hit of a cache in front of it is seen
-to be one. It can fail, lack keys or have another version, and tells how often it
-was asked:
+		Long: `Serves a document for every key at /docs/KEY and /search?q=KEY, or with --dir the
+files of that directory: DIR/a/b.txt at /docs/a/b.txt. An answer takes 100 ms
+unless --latency says otherwise, so that a hit of a cache in front of it is easy to
+see. The origin can fail, lack keys or change its version, and it counts its
+requests:
 
-  GET /_/stats, GET /_/stats/KEY    what was asked for; DELETE /_/stats: from zero
-  GET /_/windows                    when, in tenths of a second
-  GET /_/control, PUT /_/control    how it behaves; a PUT changes what it names`,
+  GET /_/stats, GET /_/stats/KEY    the counts; DELETE /_/stats starts them anew
+  GET /_/windows                    the counts over time, in tenths of a second
+  GET /_/control, PUT /_/control    the behaviour; a PUT changes what it names`,
 		Example: `  kring origin --latency 300ms --jitter 50ms
   curl http://127.0.0.1:8100/docs/user:42
   curl -X PUT -d '{"latency":"2s","error_rate":0.5,"missing":"^gone-"}' http://127.0.0.1:8100/_/control`,
@@ -47,9 +47,9 @@ was asked:
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:8100", "`ADDRESS` to listen on")
-	flags.StringVar(&f.dir, "dir", "", "serve the files of `DIR` at /docs/PATH in place of documents")
-	flags.DurationVar(&f.latency, "latency", 100*time.Millisecond, "how long each answer takes")
-	flags.DurationVar(&f.jitter, "jitter", 0, "how much longer it may take")
+	flags.StringVar(&f.dir, "dir", "", "serve the files of `DIR` at /docs/PATH instead of documents")
+	flags.DurationVar(&f.latency, "latency", 100*time.Millisecond, "least time that each answer takes")
+	flags.DurationVar(&f.jitter, "jitter", 0, "random time added to --latency, at most")
 	flags.Float64Var(&f.errorRate, "error-rate", 0, "share of requests that fail, 0 to 1")
 	flags.StringVar(&f.missing, "missing", "", "keys that are missing: a `SHARE` (20%) or a regular expression")
 	flags.IntVar(&f.size, "size", 100, "`BYTES` of padding in each document")
@@ -84,7 +84,7 @@ func (f originFlags) run(cmd *cobra.Command) (err error) {
 		if _, tried := errors.AsType[*os.SyscallError](err); tried {
 			return &exitError{exitBind, err}
 		}
-		return err // no address at all
+		return err // not an address
 	}
 	server := &http.Server{
 		Handler:           origin,
@@ -94,28 +94,28 @@ func (f originFlags) run(cmd *cobra.Command) (err error) {
 	}
 	ctx, stop := untilSignal(cmd.Context(), cmd.ErrOrStderr())
 	defer stop()
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
+	serveErr := make(chan error, 1)
+	go func() { serveErr <- server.Serve(listener) }()
 	fmt.Fprintf(stdout, "kring origin ready: http://%s serves %s at /docs/KEY\n", listener.Addr(), cmp.Or(f.dir, "documents"))
 	select {
-	case err := <-served:
+	case err := <-serveErr:
 		return failed(err)
 	case <-ctx.Done():
 	}
-	// Answers that take their time are not worth waiting for: who stops the
-	// origin wants it stopped.
+	// The operator wants the origin to stop, so it does not wait for slow
+	// answers.
 	grace, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if err := server.Shutdown(grace); errors.Is(err, context.DeadlineExceeded) {
 		err = server.Close()
-		return failed(errors.Join(err, ignoreClosed(<-served)))
+		return failed(errors.Join(err, ignoreClosed(<-serveErr)))
 	} else if err != nil {
-		return failed(errors.Join(err, ignoreClosed(<-served)))
+		return failed(errors.Join(err, ignoreClosed(<-serveErr)))
 	}
-	return failed(ignoreClosed(<-served))
+	return failed(ignoreClosed(<-serveErr))
 }
 
-// ignoreClosed makes of a server that was told to stop no error.
+// ignoreClosed turns the error of a server that was shut down into nil.
 func ignoreClosed(err error) error {
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil

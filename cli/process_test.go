@@ -15,10 +15,10 @@ import (
 	"kring/internal/testlog"
 )
 
-// patience is how long something that must happen may take on a busy machine.
+// patience bounds waits on a busy machine.
 const patience = 30 * time.Second
 
-// process is a kring that has said that it is ready.
+// process is a running kring that is ready.
 type process struct {
 	cmd    *exec.Cmd
 	ready  string // the ready line
@@ -64,7 +64,7 @@ func launch(cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
-// kill ends the process if it has not ended.
+// kill ends the process if it still runs.
 func (p *process) kill() {
 	if err := p.cmd.Process.Kill(); err == nil {
 		<-p.done

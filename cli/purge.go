@@ -13,11 +13,11 @@ func newPurge() *cobra.Command {
 	var tags []string
 	cmd := &cobra.Command{
 		Use:   "purge GROUP [--tag TAG]…",
-		Short: "Remove a whole group, or what has a tag, on every node",
-		Long: `Without --tag, removes everything that the group holds. With --tag, what the
-origin gave one of the tags (Cache-Tag, Surrogate-Key). Prints nothing. Takes a
-token of the role admin. Exit code 1 if a node did not confirm it: it may hold
-old values then, and is named.`,
+		Short: "Remove a whole group, or the values with a tag, on every node",
+		Long: `Without --tag, removes all values of the group. With --tag, removes the values to
+which the origin gave one of the tags (Cache-Tag, Surrogate-Key). Prints nothing.
+Needs a token of the role admin. Exit code 1 if a node did not confirm the purge:
+stderr names the node, which may still hold old values.`,
 		Example: `  kring purge docs --tag product-42 --tag product-43
   kring purge docs     # all of it
   kring purge docs --node http://10.0.0.1:8001 --token-file admin.token`,
@@ -28,9 +28,10 @@ old values then, and is named.`,
 			return withGroup(0, 0)(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			// An empty tag, of a script's empty variable, must not mean everything.
+			// An empty tag, perhaps of a script's empty variable, must not
+			// purge everything.
 			if slices.Contains(tags, "") {
-				return errors.New(`--tag: "" is no tag`)
+				return errors.New(`--tag: TAG must not be empty`)
 			}
 			c, err := r.client()
 			if err != nil {
@@ -45,6 +46,6 @@ old values then, and is named.`,
 	}
 	cmd.DisableFlagsInUseLine = true
 	r.valueFlags(cmd)
-	cmd.Flags().StringArrayVar(&tags, "tag", nil, "remove what has this `TAG` only; may be given again")
+	cmd.Flags().StringArrayVar(&tags, "tag", nil, "remove only values with this `TAG`; may be given several times")
 	return cmd
 }

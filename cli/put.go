@@ -14,7 +14,7 @@ import (
 
 type putFlags struct {
 	remote
-	from    string // file
+	from    string // name of the file
 	options client.PutOptions
 }
 
@@ -23,15 +23,15 @@ func newPut() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "put GROUP KEY [VALUE]",
 		Short: "Set the value of a key",
-		Long: `Sets a key's value: the argument VALUE, else the contents of --file, else what is
-on stdin, byte for byte to its end. Prints nothing. When it has ended with exit
-code 0, no node answers with an older value.
+		Long: `Sets a key's value to the argument VALUE, or else the contents of --file, or else
+all of stdin, byte for byte. Prints nothing. After exit code 0 no node answers with
+an older value.
 
 ` + keyHelp,
 		Example: `  kring put kv greeting 'hello, ring'
   kring put kv page --file page.html --content-type 'text/html; charset=utf-8' --ttl 10m
   jq -c . settings.json | kring put kv settings
-  kring put kv lock me --if-absent --ttl 30s     # exit code 1 if somebody has it`,
+  kring put kv lock me --if-absent --ttl 30s     # exit code 1 if the lock is taken`,
 		Args: withGroup(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
@@ -41,8 +41,8 @@ code 0, no node answers with an older value.
 	flags.StringVar(&f.from, "file", "", "read the value from `FILE`; - is stdin")
 	flags.DurationVar(&f.options.TTL, "ttl", 0, "how long the value lives (default: the group's ttl)")
 	flags.StringVar(&f.options.ContentType, "content-type", "application/octet-stream", "`TYPE` of the value")
-	flags.StringVar(&f.options.IfMatch, "if-match", "", "put only in the place of the value with this `ETAG`; * is any value")
-	flags.BoolVar(&f.options.IfAbsent, "if-absent", false, "put only where no value is")
+	flags.StringVar(&f.options.IfMatch, "if-match", "", "put only if the current value has this `ETAG`; * is any value")
+	flags.BoolVar(&f.options.IfAbsent, "if-absent", false, "put only if the key has no value")
 	return cmd
 }
 
@@ -52,9 +52,9 @@ func (f *putFlags) run(cmd *cobra.Command, args []string) error {
 	case flags.Changed("ttl") && f.options.TTL <= 0:
 		return fmt.Errorf("--ttl: %v must be more than 0", f.options.TTL)
 	case flags.Changed("if-match") && f.options.IfAbsent:
-		return errors.New("--if-match: goes with no --if-absent")
+		return errors.New("--if-match: cannot be combined with --if-absent")
 	case flags.Changed("file") && len(args) > 2:
-		return fmt.Errorf("--file: goes with no VALUE, but there is %q", args[2])
+		return fmt.Errorf("--file: cannot be combined with VALUE %q", args[2])
 	}
 	f.options.IfMatch = quoted(f.options.IfMatch)
 	c, err := f.client()
@@ -72,7 +72,7 @@ func (f *putFlags) run(cmd *cobra.Command, args []string) error {
 	})
 }
 
-// value is what is put.
+// value is the value to put.
 func (f *putFlags) value(cmd *cobra.Command, rest []string) ([]byte, error) {
 	if len(rest) > 0 {
 		return []byte(rest[0]), nil
@@ -98,7 +98,7 @@ func (f *putFlags) value(cmd *cobra.Command, rest []string) ([]byte, error) {
 	return value, nil
 }
 
-// quoted gives an ETag the quotes that are part of it, and that a shell takes away.
+// quoted adds the quotes of an ETag, which a shell takes away.
 func quoted(etag string) string {
 	if etag == "" || etag == "*" || strings.HasSuffix(etag, `"`) {
 		return etag

@@ -20,26 +20,26 @@ import (
 	"kring/config"
 )
 
-// remote is a running node that a command asks.
+// remote is the running node that a command calls.
 type remote struct {
-	node      string // URL; empty: the one that the configuration describes
-	file      string // configuration
+	node      string // URL; empty: the node of the configuration
+	file      string // configuration file
 	tokenFile string
 	timeout   time.Duration
-	writes    bool // what it asks for changes something
+	writes    bool // the command changes something
 }
 
-// maxAnswer bounds what is read of a node's answer.
+// maxAnswer bounds a node's answer in bytes.
 const maxAnswer = 64 << 20
 
 func (r *remote) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&r.node, "node", "", "`URL` of the node (default: that of the configuration, http://127.0.0.1:8001; of one for several nodes, the first unless KRING_NODE_ID says which)")
+	f.StringVar(&r.node, "node", "", "`URL` of the node (default: the configuration's node, http://127.0.0.1:8001; in a file for several nodes the first one, unless KRING_NODE_ID names another)")
 	f.StringVar(&r.tokenFile, "token-file", "", "`FILE` with the token to send (or the environment's KRING_TOKEN)")
 	f.DurationVar(&r.timeout, "timeout", cmp.Or(r.timeout, 3*time.Second), "longest wait for an answer")
 }
 
-// resolve settles which node is asked.
+// resolve sets the node's URL and checks it.
 func (r *remote) resolve() error {
 	if r.node == "" {
 		l, err := config.Look(r.file, nil)
@@ -65,9 +65,9 @@ func (r *remote) resolve() error {
 	return nil
 }
 
-// nodeOf is the node that a configuration is of, at the address that the list
-// has for it unless it says where it listens; of one that several nodes share,
-// the first of them.
+// nodeOf is the URL of the configuration's node: its listen address, or else
+// its address in cluster.peers. Of a file that several nodes share, it is the
+// first node.
 func nodeOf(l *config.Loaded) (string, error) {
 	if _, said := l.Sources["node.listen"]; !said && len(l.Config.Cluster.Peers) > 0 {
 		view, err := l.Config.Ring()
@@ -107,15 +107,15 @@ func (r *remote) token() (string, error) {
 	case text == "" && r.tokenFile != "":
 		return "", fmt.Errorf("%s: is empty", from)
 	case strings.ContainsFunc(text, unicode.IsSpace):
-		return "", fmt.Errorf("%s: wants one line, the token, without spaces; it is the first line of what kring token prints", from)
+		return "", fmt.Errorf("%s: must hold one line, the token, without spaces; it is the first line of what kring token prints", from)
 	case strings.HasPrefix(text, "sha256:"):
 		return "", fmt.Errorf("%s: is a token's hash, which the nodes keep; the client sends the token, the first line of what kring token prints", from)
 	}
 	return text, nil
 }
 
-// get asks the node. An answer other than 200 is an error that says what the
-// node said.
+// get sends a request to the node. An answer other than 200 is an error with
+// the node's reason.
 func (r *remote) get(ctx context.Context, path string) ([]byte, error) {
 	if err := r.resolve(); err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ func (r *remote) get(ctx context.Context, path string) ([]byte, error) {
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
 	client := &http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true}, // and no proxy: nodes are near
+		Transport:     &http.Transport{DisableKeepAlives: true}, // no proxy: nodes are near
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	response, err := client.Do(request)
@@ -155,25 +155,25 @@ func (r *remote) get(ctx context.Context, path string) ([]byte, error) {
 	return body, nil
 }
 
-// refusedError is an answer other than 200: the node is there, and says why not.
+// refusedError is an answer other than 200, with the node's reason.
 type refusedError struct{ url, reason string }
 
 func (e *refusedError) Error() string { return e.url + ": " + e.reason }
 
-// getJSON is get with the answer decoded.
+// getJSON is get, and decodes the answer.
 func (r *remote) getJSON(ctx context.Context, path string, into any) error {
 	body, err := r.get(ctx, path)
 	if err != nil {
 		return err
 	}
 	if err := json.Unmarshal(body, into); err != nil {
-		return failed(fmt.Errorf("%s%s: the answer is no JSON of a node: %w", r.node, path, err))
+		return failed(fmt.Errorf("%s%s: the answer is not a node's JSON: %w", r.node, path, err))
 	}
 	return nil
 }
 
-// reason strips what net/http says around an error: method and URL are named
-// already.
+// reason drops net/http's words around an error, because the message names
+// method and URL already.
 func reason(err error, timeout time.Duration) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("no answer within %v", timeout)
@@ -184,7 +184,7 @@ func reason(err error, timeout time.Duration) error {
 	return err
 }
 
-// problem is what a problem document (RFC 9457) says, or else the status.
+// problem is the text of a problem document (RFC 9457), or else the status.
 func problem(status string, body []byte) string {
 	var p struct{ Title, Detail string }
 	if err := json.Unmarshal(body, &p); err != nil || p.Title+p.Detail == "" {

@@ -18,13 +18,13 @@ import (
 	"kring/membership"
 )
 
-// placement is who owns a key, and who would next.
+// placement is the owner of a key and the next owners.
 type placement struct {
 	Key    string   `json:"key"`
 	Hash   uint32   `json:"hash"`
 	Owner  string   `json:"owner"`
-	Owners []string `json:"owners"` // all, in the order of the ring
-	// Error is why the node that was asked does not say.
+	Owners []string `json:"owners"` // all members, in the order of the ring
+	// Error says why the node has no answer for the key.
 	Error string `json:"error,omitempty"`
 }
 
@@ -34,12 +34,12 @@ func newRing() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "ring [KEY…]",
-		Short: "Show who owns which key",
-		Long: `Shows each key's owner and who owns it next if that node goes. Without --node it
-computes this from the configuration, asking nobody; with --node, that node is
-asked. Without keys it shows each node's share of the ring.
+		Short: "Show the owners of keys",
+		Long: `Shows each key's owner and the next owners, should that node leave. Without --node
+it computes them from the configuration and calls no node. With --node it asks that
+node. Without keys it shows each node's share of the ring.
 
-Keys are taken as they are, not percent-decoded.`,
+Keys are not percent-decoded.`,
 		Example: `  kring ring --config config.yaml user:42 "a key"
   kring ring --node http://127.0.0.1:8001 user:42
   kring ring`,
@@ -49,7 +49,7 @@ Keys are taken as they are, not percent-decoded.`,
 				return askRing(cmd.Context(), &r, out, group, keys, asJSON)
 			}
 			if len(keys) > 0 && isOrigin(keys[0]) {
-				fmt.Fprintf(cmd.ErrOrStderr(), "%q is taken for a key; a node is named by --node\n", keys[0])
+				fmt.Fprintf(cmd.ErrOrStderr(), "%q is used as a key; name a node with --node\n", keys[0])
 			}
 			l, err := config.Look(r.file, nil)
 			if err != nil {
@@ -65,7 +65,8 @@ Keys are taken as they are, not percent-decoded.`,
 				err = printPlacements(out, place(view, keys), asJSON)
 			}
 			if err == nil && !asJSON {
-				// A cluster started from another file is easily mistaken for this one.
+				// This may not be the cluster that the user means: it may run
+				// with another file.
 				_, err = fmt.Fprintf(cmd.ErrOrStderr(), "computed from %s (%s); to ask a running node: --node URL\n",
 					cmp.Or(l.File, builtIn), nodes(len(view.Members)))
 			}
@@ -74,12 +75,13 @@ Keys are taken as they are, not percent-decoded.`,
 	}
 	r.flags(cmd)
 	configFlag(cmd, &r.file)
-	cmd.Flags().StringVar(&group, "group", "", "with --node: a group that may have the keys (default: its first)")
+	cmd.Flags().StringVar(&group, "group", "", "with --node: a group that accepts the keys (default: the first one)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
 
-// isOrigin tells a URL without a path, which is a node's rather than a key.
+// isOrigin reports whether a key is a URL without a path, which is probably a
+// node.
 func isOrigin(key string) bool {
 	u, err := url.Parse(key)
 	return err == nil && u.Host != "" && (u.Path == "" || u.Path == "/")
@@ -101,8 +103,8 @@ func place(view *membership.View, keys []string) []placement {
 	return placements
 }
 
-// askRing asks a node. It places a key alike in all groups, so any that
-// accepts the key will do.
+// askRing asks a node. It places a key alike in all groups, so any group that
+// accepts the key is good enough.
 func askRing(ctx context.Context, r *remote, out io.Writer, group string, keys []string, asJSON bool) error {
 	if len(keys) == 0 {
 		var c clusterJSON
@@ -126,7 +128,7 @@ func askRing(ctx context.Context, r *remote, out io.Writer, group string, keys [
 		group = s.Groups[0].Name
 	}
 	placements := make([]placement, len(keys))
-	var bad []error // one bad key does not hide the others
+	var bad []error // one bad key must not hide the others
 	for i, key := range keys {
 		path := "/v1/explain/" + url.PathEscape(group) + "/" + url.PathEscape(key)
 		err := r.getJSON(ctx, path, &placements[i])
@@ -171,7 +173,7 @@ func printPlacements(w io.Writer, placements []placement, asJSON bool) error {
 	return t.Flush()
 }
 
-// share is a node's part of the ring.
+// share is a member's part of the ring.
 type share struct {
 	ID     string  `json:"id"`
 	URL    string  `json:"url"`
@@ -206,7 +208,7 @@ func printJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// printable quotes a key that would disturb a table.
+// printable quotes a key that would break a table.
 func printable(key string) string {
 	if q := strconv.Quote(key); q != `"`+key+`"` || strings.Contains(key, " ") || key == "" {
 		return q

@@ -20,7 +20,8 @@ import (
 	"kring/cli"
 )
 
-// raceEnd keeps a program with the race detector from sleeping for a second at its end.
+// raceEnd keeps a program with the race detector from sleeping for a second
+// when it exits.
 const raceEnd = "atexit_sleep_ms=10"
 
 func TestMain(m *testing.M) {
@@ -32,14 +33,14 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestScripts runs the stories in testdata, with the commands
+// TestScripts runs the scripts in testdata, with these commands:
 //
-//	fails CODE PATTERN ARGS…         kring ARGS ends with CODE, and says one line on stderr
+//	fails CODE PATTERN ARGS…         kring ARGS ends with CODE and one line on stderr
 //	becomes CODE PATTERN ARGS…       the same, now or soon, with anything on stdout
-//	start NAME ARGS…                 kring ARGS says that it is ready; $NAME is its URL then
-//	signal NAME SIGNAL               TERM, INT or HUP
-//	ended NAME CODE [PATTERN]        it ends with CODE, having said something on stderr
-//	says NAME PATTERN                it says something on stderr, now or soon
+//	start NAME ARGS…                 kring ARGS becomes ready; $NAME is then its URL
+//	signal NAME SIGNAL               sends TERM, INT or HUP
+//	ended NAME CODE [PATTERN]        it ends with CODE, and stderr matches
+//	says NAME PATTERN                stderr matches now or soon
 //	fetch METHOD URL STATUS [PATTERN [BODY]]
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -99,7 +100,7 @@ func becomes(ts *testscript.TestScript, neg bool, args []string) {
 func command(ts *testscript.TestScript, args []string) *exec.Cmd {
 	cmd := exec.Command("kring", args...)
 	cmd.Dir = ts.MkAbs(".")
-	// A binary built to measure coverage would complain on stderr without.
+	// Without GOCOVERDIR a binary built for coverage complains on stderr.
 	cmd.Env = append(cmd.Env, "GOCOVERDIR="+ts.Getenv("WORK"), "GORACE="+raceEnd)
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "KRING_NODE_ID", "KRING_NODE_LISTEN", "KRING_LISTEN", "KRING_CACHE_MAX_BYTES", "KRING_CACHE_MAXBYTES", "KRING_CLUSTER_SECRET", "KRING_CLUSTER_SECRET_FILE", "KRING_LOG_LEVEL", "KRING_TOKEN"} {
 		if v := ts.Getenv(name); v != "" {
@@ -109,12 +110,12 @@ func command(ts *testscript.TestScript, args []string) *exec.Cmd {
 	return cmd
 }
 
-// runWithin runs a command that must end by itself.
+// runWithin runs a command that must end by itself within patience.
 func runWithin(cmd *exec.Cmd) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	late := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() }) // it may have ended meanwhile
+	late := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() }) // the process may have ended
 	err := cmd.Wait()
 	if !late.Stop() {
 		return fmt.Errorf("%v did not end within %v", cmd.Args, patience)

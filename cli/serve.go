@@ -26,11 +26,11 @@ func newServe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a node",
-		Long: `Runs one node until SIGTERM or SIGINT. It then is not ready for half a second,
-ends what is under way and exits. Another SIGTERM changes nothing, a SIGINT
-(Ctrl-C) meanwhile exits at once. SIGHUP reads the configuration again: a change of
-log.level takes effect, other changes are named in the log and need a restart, as
-do those of the files that it names.
+		Long: `Runs one node until SIGTERM or SIGINT. The node is then not ready for half a
+second, ends the requests in flight and exits. Another SIGTERM changes nothing; a
+SIGINT (Ctrl-C) meanwhile exits at once. SIGHUP reads the configuration again: a
+change of log.level takes effect. Other changes need a restart, and so do changes
+of the files that the configuration names; the log names the settings.
 
 Each setting's value is that of its flag, else of its environment variable
 (KRING_CACHE_MAX_BYTES for cache.max_bytes), else of the file, else the default.`,
@@ -54,7 +54,7 @@ Each setting's value is that of its flag, else of its environment variable
 	return cmd
 }
 
-// server is one run of the command.
+// server is one run of the command serve.
 type server struct {
 	file   string
 	flags  *pflag.FlagSet
@@ -88,7 +88,7 @@ func (s *server) run(parent context.Context, stdout, stderr io.Writer) (err erro
 		return &exitError{exitBind, s.loaded.Explain("node.listen", err)}
 	}
 	if err != nil {
-		return s.loaded.Locate(err) // a file that the configuration names, or the like
+		return s.loaded.Locate(err) // for example a missing file that the configuration names
 	}
 	ctx, stop := untilSignal(parent, s.asides(errs))
 	defer stop()
@@ -106,7 +106,7 @@ func (s *server) run(parent context.Context, stdout, stderr io.Writer) (err erro
 	return nil
 }
 
-// linesTo is w as lines that nobody waits for.
+// linesTo turns w into a lineWriter.
 func linesTo(w io.Writer) *lineWriter {
 	if l, ok := w.(*lineWriter); ok {
 		return l
@@ -114,7 +114,7 @@ func linesTo(w io.Writer) *lineWriter {
 	return newLineWriter(w)
 }
 
-// startLog makes the log, also of what libraries say by themselves.
+// startLog opens the log, also for libraries that log by themselves.
 func (s *server) startLog(errs *lineWriter) error {
 	if err := s.level.UnmarshalText([]byte(s.loaded.Config.Log.Level)); err != nil {
 		return fmt.Errorf("log.level: %w", err)
@@ -139,8 +139,8 @@ func (s *server) handler(w io.Writer, level slog.Leveler) slog.Handler {
 	return slog.NewTextHandler(w, options)
 }
 
-// asides is where what is said besides the log goes: there, as it is, or into
-// the log if that is JSON.
+// asides is where lines besides the log go: to stderr, or into the log if that
+// is JSON.
 func (s *server) asides(errs *lineWriter) io.Writer {
 	if !s.json() {
 		return errs
@@ -148,7 +148,7 @@ func (s *server) asides(errs *lineWriter) io.Writer {
 	return loggedLines{slog.NewLogLogger(s.log.Handler(), slog.LevelWarn).Writer(), errs}
 }
 
-// loggedLines makes a record of each line.
+// loggedLines turns each line into a log record.
 type loggedLines struct {
 	io.Writer
 	errs *lineWriter
@@ -156,7 +156,7 @@ type loggedLines struct {
 
 func (l loggedLines) flush() { l.errs.flush() }
 
-// sayReady says on stdout where the node is, who it is, and what it runs with.
+// sayReady writes the node's URL, id, share and configuration to stdout.
 func (s *server) sayReady(out io.Writer, n *node.Node) {
 	id, view := n.Config().Node.ID, n.Peers().View()
 	share := view.Share(id)
@@ -169,7 +169,7 @@ func (s *server) sayReady(out io.Writer, n *node.Node) {
 	fmt.Fprintf(out, "kring ready: %s id=%s nodes=%d share=%.1f%% config=%s\n", url, id, len(view.Members), 100*share, file)
 }
 
-// reloadOnHangup reads the configuration again at each SIGHUP.
+// reloadOnHangup reloads the configuration at each SIGHUP.
 func (s *server) reloadOnHangup(ctx context.Context, n *node.Node) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
@@ -184,8 +184,8 @@ func (s *server) reloadOnHangup(ctx context.Context, n *node.Node) {
 	}
 }
 
-// reload applies what can change in a running node. A configuration with a
-// mistake changes nothing, and is the one that is not accepted.
+// reload applies the settings that a running node can change. A configuration
+// with a mistake changes nothing and is not accepted.
 func (s *server) reload() (accepted bool) {
 	next, err := config.Load(s.file, s.flags)
 	if err == nil {
@@ -205,17 +205,18 @@ func (s *server) reload() (accepted bool) {
 		s.log.Error("reload refused, the old configuration stays in force", "error", err)
 		return false
 	}
-	// What needs a restart is compared with what is in force, also next time.
+	// The next reload must compare with the settings that are in force.
 	s.loaded.Config.Log.Level = next.Config.Log.Level
 	if len(restart) > 0 {
-		s.log.Warn("configuration reloaded, but some settings change with a restart only", "settings", restart)
+		s.log.Warn("configuration reloaded, but some settings need a restart", "settings", restart)
 		return true
 	}
 	s.log.Info("configuration reloaded", "log_level", next.Config.Log.Level)
 	return true
 }
 
-// tellSystemd says that the node is ready and, when ctx ends, that it stops.
+// tellSystemd says that the node is ready and, when ctx ends, that it is
+// stopping.
 func (s *server) tellSystemd(ctx context.Context) {
 	for _, state := range []string{"READY=1", "STOPPING=1"} {
 		if err := notifySystemd(state); err != nil {

@@ -14,8 +14,8 @@ import (
 	"kring/node"
 )
 
-// What libraries log by themselves is a record like all others, and that lines
-// were dropped is said at any level.
+// Log lines of libraries are records like all others. The notice about dropped
+// lines is logged at every level.
 func TestLogOfLibrariesAndNoticesFollowTheFormat(t *testing.T) {
 	before, writer := slog.Default(), log.Writer()
 	defer func() { slog.SetDefault(before); log.SetOutput(writer) }()
@@ -57,7 +57,7 @@ func TestLogOfLibrariesAndNoticesFollowTheFormat(t *testing.T) {
 	})
 }
 
-// lastLine is a stderr that is told of the last line.
+// lastLine is a stderr that runs a function at the last line.
 type lastLine struct{ then func() }
 
 func (l lastLine) Write(p []byte) (int, error) {
@@ -67,7 +67,7 @@ func (l lastLine) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A slow reader of stdout has the ready line before the end.
+// A slow reader of stdout gets the ready line before the end.
 func TestTheEndWaitsForTheReaderOfStdout(t *testing.T) {
 	before, writer := slog.Default(), log.Writer()
 	defer func() { slog.SetDefault(before); log.SetOutput(writer) }()

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// What systemd is told: ready when the node listens, stopping when it drains.
+// systemd is told: ready when the node listens, stopping when it drains.
 func TestNotifiesSystemd(t *testing.T) {
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "notify"), Net: "unixgram"})
 	if err != nil {
@@ -40,8 +40,8 @@ func TestNotifiesSystemd(t *testing.T) {
 	p.ends(t, 0)
 }
 
-// A request keeps a draining node alive, however often it is told to stop; a
-// Ctrl-C does not wait for it.
+// A request keeps a draining node alive despite repeated SIGTERMs, but not
+// despite a Ctrl-C.
 func TestSecondInterruptExitsAtOnce(t *testing.T) {
 	origin := run(t, nil, "origin", "--listen", "127.0.0.1:0", "--latency", "1h")
 	file := filepath.Join(t.TempDir(), "config.yaml")
@@ -87,7 +87,7 @@ handoff: {drain_timeout: 1h}
 	if got := node.stderr.String(); !strings.Contains(got, "kring: interrupted while stopping, exiting at once\n") {
 		t.Errorf("stderr %q", got)
 	}
-	// The origin's answer would take an hour; it ends all the same.
+	// The origin's answer would take an hour, but SIGTERM ends it.
 	origin.signal(t, syscall.SIGTERM)
 	origin.ends(t, 0)
 }
@@ -105,7 +105,7 @@ func run(t *testing.T, env []string, args ...string) *process {
 	return p
 }
 
-// A service manager that does not read its messages holds up neither the start
+// A service manager that does not read its messages delays neither the start
 // nor the end.
 func TestAServiceManagerThatDoesNotRead(t *testing.T) {
 	address := &net.UnixAddr{Name: filepath.Join(t.TempDir(), "notify"), Net: "unixgram"}
@@ -119,7 +119,7 @@ func TestAServiceManagerThatDoesNotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	for err == nil { // until there is no room
+	for err == nil { // until the socket is full
 		if err := conn.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
 			t.Fatal(err)
 		}

@@ -11,11 +11,11 @@ import (
 )
 
 // untilSignal returns a context that ends with the first SIGTERM or SIGINT.
-// After that another SIGINT, a second Ctrl-C above all, ends the process at
-// once: whoever is at the keyboard has waited enough. Another SIGTERM changes
-// nothing: supervisors and scripts repeat it, and the requests under way are to
-// be finished all the same; who has no time left for that has SIGKILL. stop
-// gives the signals back. stderr must not make its writers wait.
+// After that a SIGINT, mostly a second Ctrl-C, ends the process at once: the
+// user at the keyboard has waited enough. Another SIGTERM changes nothing:
+// supervisors and scripts repeat it, and the requests in flight should still
+// end. A supervisor without patience has SIGKILL. stop restores the signals.
+// stderr must not make its writers wait.
 func untilSignal(parent context.Context, stderr io.Writer) (ctx context.Context, stop func()) {
 	if parent == nil {
 		parent = context.Background()

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// clusterJSON is what GET /v1/cluster says, as far as it is shown.
+// clusterJSON is the shown part of GET /v1/cluster.
 type clusterJSON struct {
 	Node    string `json:"node"`
 	Cluster string `json:"cluster"`
@@ -29,7 +29,7 @@ type clusterJSON struct {
 	} `json:"members"`
 }
 
-// statsJSON is what GET /v1/stats says, as far as it is shown.
+// statsJSON is the shown part of GET /v1/stats.
 type statsJSON struct {
 	Gets, Hits, Stale, Joined, Peer, Loads, Refused int64
 	HotHits                                         int64 `json:"hot_hits"`
@@ -43,8 +43,8 @@ func newStatus() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the cluster as one node sees it, and that node's books",
-		Long: `Asks one node for its view of the members, with the reason why one is down, and
-for its counters. Exit code 1 when it does not answer or a member is down.`,
+		Long: `Asks one node for its view of the members, with the reason why a member is down,
+and for its counters. Exit code 1 if the node does not answer or a member is down.`,
 		Example: "  kring status --node http://127.0.0.1:8002",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -80,7 +80,7 @@ func (c clusterJSON) fault() error {
 	return nil
 }
 
-// because is a member's reason in words, or nothing.
+// because is a member's reason in parentheses, or "".
 func because(reason string) string {
 	if reason == "" {
 		return ""

@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// notifySystemd tells the service manager of the process's state, if there is
-// one (Type=notify). A manager that does not read its messages is waited for a
-// second.
+// notifySystemd tells the service manager (Type=notify) the process's state, if
+// there is one. It waits at most a second for a manager that does not read.
 func notifySystemd(state string) error {
 	socket := os.Getenv("NOTIFY_SOCKET")
 	if socket == "" {

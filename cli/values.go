@@ -13,21 +13,21 @@ import (
 	"kring/client"
 )
 
-// maxValue bounds a value that is read from a node, a file or stdin.
+// maxValue bounds a value from a node, a file or stdin, in bytes.
 const maxValue = 1 << 30
 
-// keyHelp is what the commands that name keys say of them.
-const keyHelp = `A key is taken as it is: slashes, spaces, %, ? and dots are part of it, and
-nothing is decoded. A key that begins with a dash stands behind "--".`
+// keyHelp is the help text about keys.
+const keyHelp = `A key is sent unchanged: slashes, spaces, %, ? and dots are part of it, and
+nothing is decoded. Put "--" before a key that begins with a dash.`
 
-// withGroup takes a group, and behind it at least as many arguments and at most
-// as many. What no node could accept is refused before anything is sent.
+// withGroup accepts a group and then least to most arguments. It refuses what
+// no node could accept before anything is sent.
 func withGroup(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		usage := strings.TrimSuffix(cmd.UseLine(), " [flags]")
 		keys := args[min(1, len(args)):]
 		if most != anyNumber {
-			keys = keys[:min(least, len(keys))] // what follows is a value
+			keys = keys[:min(least, len(keys))] // the rest is a value
 		}
 		switch {
 		case len(args) < 1+least:
@@ -35,7 +35,7 @@ func withGroup(least, most int) cobra.PositionalArgs {
 		case len(args) > 1+most:
 			return fmt.Errorf("%s: %q is an argument too many: %s", cmd.CommandPath(), args[1+most], usage)
 		case looksLikeURL(args[0]):
-			return fmt.Errorf("%q is not a group; a node is named by --node", args[0])
+			return fmt.Errorf("%q is not a group; name a node with --node", args[0])
 		case slices.Contains(keys, ""):
 			return fmt.Errorf("%s: a key is empty", cmd.CommandPath())
 		}
@@ -45,15 +45,15 @@ func withGroup(least, most int) cobra.PositionalArgs {
 
 const anyNumber = 1 << 30
 
-// valueFlags are those of the commands that read and write values. An answer
-// may wait for a load, so it is waited for as long as a node's requests may take.
+// valueFlags are the flags of the commands for values. An answer may wait for a
+// load, so the time-out is that of a node's requests.
 func (r *remote) valueFlags(cmd *cobra.Command) {
 	r.timeout = 30 * time.Second
 	r.flags(cmd)
 	configFlag(cmd, &r.file)
 }
 
-// client makes the client of the one node.
+// client makes a client of this one node.
 func (r *remote) client() (*client.Client, error) {
 	if err := r.resolve(); err != nil {
 		return nil, err
@@ -69,8 +69,8 @@ func (r *remote) client() (*client.Client, error) {
 	return c, nil
 }
 
-// outcome makes the command's error of the client's. A group that no node can
-// have is a mistake of the user.
+// outcome turns an error of the client into one of the command. An impossible
+// group is the user's mistake.
 func (r *remote) outcome(group string, err error) error {
 	answer, _ := errors.AsType[*client.Error](err)
 	switch {
@@ -79,16 +79,16 @@ func (r *remote) outcome(group string, err error) error {
 	case errors.Is(err, client.ErrBadGroup):
 		return fmt.Errorf("GROUP: %q: %w", group, err)
 	case errors.Is(err, context.DeadlineExceeded) && r.writes:
-		return failed(fmt.Errorf("no answer of %s within %v; it may still be done", r.node, r.timeout))
+		return failed(fmt.Errorf("no answer from %s within %v; it may still take effect", r.node, r.timeout))
 	case errors.Is(err, context.DeadlineExceeded):
-		return failed(fmt.Errorf("no answer of %s within %v", r.node, r.timeout))
+		return failed(fmt.Errorf("no answer from %s within %v", r.node, r.timeout))
 	default:
 		return failed(err)
 	}
 }
 
-// eachKey calls do for every key of a group. One key's failure does not hide the
-// others; a failure that all would meet ends the command.
+// eachKey calls do for every key of a group. A failed key does not hide the
+// others. A failure that all keys would have ends the command.
 func (r *remote) eachKey(group string, keys []string, do func(key string) error) error {
 	var first error
 	bad := 0
@@ -110,7 +110,8 @@ func (r *remote) eachKey(group string, keys []string, do func(key string) error)
 	return failed(first)
 }
 
-// ofAllKeys tells failures of the node, the group or the token from a key's own.
+// ofAllKeys reports whether an error is about the node, the group or the token,
+// not the key.
 func ofAllKeys(err error) bool {
 	if _, answered := errors.AsType[*client.Error](err); !answered {
 		return !errors.Is(err, context.DeadlineExceeded)

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// A tag of Surrogate-Key may hold commas, one of Cache-Tag spaces: neither is
-// taken apart.
-func TestPurgeSendsTagsAsTheyAre(t *testing.T) {
+// A tag of Surrogate-Key may contain commas, and one of Cache-Tag spaces:
+// neither is split.
+func TestPurgeDoesNotSplitTags(t *testing.T) {
 	asked := make(chan string, 9)
 	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -51,11 +51,11 @@ func TestPurgeSendsTagsAsTheyAre(t *testing.T) {
 	}
 }
 
-// A reader that goes away ends get: the rest of the keys is not asked for.
+// A reader that closes the pipe ends get: the other keys are not requested.
 func TestGetIntoAClosedPipe(t *testing.T) {
 	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Kring-Node", "fake")
-		_, _ = w.Write(bytes.Repeat([]byte("x"), 1<<20)) // the client may be gone
+		_, _ = w.Write(bytes.Repeat([]byte("x"), 1<<20)) // the client may have left
 	}))
 	defer node.Close()
 	cmd := exec.Command("kring", "get", "kv", "a", "b", "--node", node.URL)
@@ -72,7 +72,7 @@ func TestGetIntoAClosedPipe(t *testing.T) {
 	if err := stdout.Close(); err != nil {
 		t.Error(err)
 	}
-	late := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() }) // it may have ended meanwhile
+	late := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() }) // the process may have ended
 	err = cmd.Wait()
 	if !late.Stop() {
 		t.Errorf("it did not end within %v", patience)

@@ -11,7 +11,7 @@ import (
 // release is set by the linker: -X kring/cli.release=v1.2.3.
 var release string
 
-// version is the release, else what the Go tool knows of this build.
+// version is the release, or else the version that the Go tool has recorded.
 func version() string {
 	if release != "" {
 		return release

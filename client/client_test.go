@@ -181,7 +181,7 @@ func TestConditions(t *testing.T) {
 	}
 	n.set(say(304, ""))
 	if _, err := c.Get(t.Context(), "docs", "a"); err == nil {
-		t.Error("a 304 that nobody asked for passed as a value")
+		t.Error("a 304 to an unconditional request passed as a value")
 	}
 }
 

@@ -73,5 +73,17 @@ func TestExplainShowsTheNewestLoad(t *testing.T) {
 		if nodes := []string{e.Copies[0].Node, e.Copies[1].Node}; !slices.Equal(nodes, []string{"n1", "n2"}) || e.LastLoad.At.Before(began) {
 			t.Errorf("copies at %v, load %+v", nodes, e.LastLoad)
 		}
+		// The owner loads the key again.
+		if err := c.nodes[0].Delete(t.Context(), doc(key)); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(time.Second)
+		began = time.Now()
+		if a, err := c.get(t.Context(), 0, key); err != nil || a.Node != "n1" {
+			t.Fatal(a, err)
+		}
+		if e := c.nodes[0].Explain(t.Context(), doc(key)); e.LastLoad.At.Before(began) {
+			t.Errorf("load %+v", e.LastLoad)
+		}
 	})
 }

@@ -158,7 +158,7 @@ func TestGetManyHoldsFewLargeValues(t *testing.T) {
 					t.Errorf("key %s has the value of %s", keys[at+i], got)
 				}
 			}
-			<-time.After(10 * time.Millisecond) // whatever has begun ends meanwhile
+			<-time.After(10 * time.Millisecond) // the gets that have begun end meanwhile
 			values.add(-int32(len(results)))
 		}
 		if b := s.Stats(); b.Gets != 200 || b.Peer != 200 || len(s.peers.calls()) != 200 {
@@ -248,6 +248,27 @@ func TestGetManyWaitsForManySmallValuesAtOnce(t *testing.T) {
 	})
 }
 
+// Small values that have come make room for others, also while the first one is waited
+// for.
+func TestGetManyGoesOnBehindAKeyThatTakesLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := alone(t)
+		keys := s.of("n1", 50)
+		longer, others := answersAfter(1500*time.Millisecond, itself), answersAfter(time.Second, itself)
+		s.peers.call = func(ctx context.Context, member string, req *peers.Request) (peers.Reply, error) {
+			if req.Key.Key == keys[0] {
+				return longer(ctx, member, req)
+			}
+			return others(ctx, member, req)
+		}
+		began := time.Now()
+		getMany(t.Context(), t, s.Cluster, "docs", keys, time.Minute)
+		if took := time.Since(began); took != 2*time.Second {
+			t.Errorf("4 keys, then 46, took %v", took)
+		}
+	})
+}
+
 // Slow loads are begun though none before has shown its size: a few that hang do not
 // use up the time of all.
 func TestGetManyDoesNotWaitForSlowLoadsInTurn(t *testing.T) {
@@ -326,12 +347,13 @@ func TestGetManyEndsWithItsCaller(t *testing.T) {
 			under.add(1)
 			defer under.add(-1)
 			if req.Key.Key == keys[0] {
+				<-time.After(time.Millisecond) // the others wait by then
 				return peers.Reply{Answer: cache.Answer{Entry: &cache.Entry{}, Kind: cache.KindHit, Node: "n1"}, Counted: true}, nil
 			}
 			<-ctx.Done()
 			return peers.Reply{}, ctx.Err()
 		}
-		within(t, 0, "the batch", func() error {
+		within(t, time.Millisecond, "the batch", func() error {
 			for at, results := range s.GetMany(t.Context(), "docs", keys, time.Minute) {
 				if at != 0 || len(results) != 1 {
 					t.Errorf("%d results from %d", len(results), at)
@@ -360,7 +382,8 @@ func TestGetManyEndsWithItsCaller(t *testing.T) {
 	})
 }
 
-// The first key is to be loaded, and what follows fills the memory of the batch.
+// The first key is to be loaded, and the values of the next ones fill the memory of the
+// batch.
 func TestGetManyOfAMissingKeyBeforeLargeStoredOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := alone(t, func(o *cache.Options) { o.Config.MaxValueBytes = 4 << 20 })
@@ -560,7 +583,7 @@ func (r *room) charged(e *cache.Entry) int {
 	return r.bytes[e]
 }
 
-// What came from another node is charged until the caller asks for the next results.
+// A value of another node is charged until the caller asks for the next results.
 func TestValuesOfABatchAreChargedUntilTheyAreUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &room{bytes: map[*cache.Entry]int{}}

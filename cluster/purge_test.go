@@ -134,6 +134,22 @@ func TestAPurgeIsTriedAgainWhenALinkBreaks(t *testing.T) {
 	}
 }
 
+// A call that fails for another reason than the link or the member is not made again.
+func TestAPurgeThatCannotBeCalledIsUnconfirmed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := alone(t)
+		s.replies(peers.Reply{}, cache.ErrDraining)
+		var unconfirmed *cluster.UnconfirmedError
+		if err := s.Purge(t.Context(), "docs"); !errors.As(err, &unconfirmed) || !slices.Equal(unconfirmed.Nodes, []string{"n1", "n2"}) || len(s.peers.calls()) != 2 {
+			t.Errorf("%v, calls of %v", err, s.peers.calls())
+		}
+		s.replies(peers.Reply{Err: cache.ErrWriteUnconfirmed}, nil)
+		if err := s.Purge(t.Context(), "docs"); !errors.Is(err, cache.ErrWriteUnconfirmed) || len(s.peers.calls()) != 4 {
+			t.Errorf("%v, calls of %v", err, s.peers.calls())
+		}
+	})
+}
+
 func TestPurgesThatAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := start(t, 2)

@@ -102,9 +102,6 @@ func (c *Cluster) serve(ctx context.Context, in *peers.Inbound, route Route) pee
 	} else if reply.Answer.Node, reply.Err = c.self, c.cache.CheckWrite(req); reply.Err == nil {
 		reply.Answer, reply.Err = c.carryOut(ctx, req, route)
 	}
-	if reply.Err != nil {
-		reply.Err = timedOut(ctx, in.Op, reply.Err)
-	}
 	if req.Op == cache.OpGet && !route.Holds() {
 		c.cache.Delivered(reply.Answer.Kind, false)
 		return peers.Reply{NotOwner: true}

@@ -167,6 +167,25 @@ func TestACallIsAnsweredAndCounted(t *testing.T) {
 	})
 }
 
+// The error of a load crosses to another node with its detail, also when the cause is a
+// deadline of the origin.
+func TestTheErrorOfALoadKeepsItsDetail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, 2)
+		key := c.key(0, 1)
+		c.origin.answers(func(context.Context, *cache.Load) (cache.Loaded, error) {
+			return cache.Loaded{}, cache.ErrOriginTimeout.With("endpoint a did not answer in time").Because(context.DeadlineExceeded)
+		})
+		for i := range c.nodes {
+			_, err := c.get(t.Context(), i, key)
+			var known *cache.Error
+			if !errors.As(err, &known) || known.Code != cache.ErrOriginTimeout.Code || known.Detail != "endpoint a did not answer in time" {
+				t.Errorf("at n%d: %v", i, err)
+			}
+		}
+	})
+}
+
 // Another node's write that was given up, or whose time has passed, changes nothing: it
 // may have been carried out elsewhere long ago.
 func TestAnothersWriteWithAContextThatHasEnded(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 )
 
 // othersPass checks that requests of all kinds from one node to another are
-// answered, whatever waits on their link.
+// answered at once, also while others wait on their link.
 func (c *harness) othersPass(from, to int) {
 	c.t.Helper()
 	key := c.key(900, to)
@@ -222,7 +222,7 @@ func TestAGetAfterAWriteSharesNoOlderCall(t *testing.T) {
 					if err := test.write(c.nodes[writer], doc(key)); err != nil {
 						t.Fatal(err)
 					}
-					second := c.origin.hang(key) // what is asked from now on hangs by itself
+					second := c.origin.hang(key) // the requests from now on hang by themselves
 					defer second()
 					after := c.crowd(t.Context(), 0, times(20, key)...)
 					first()

@@ -46,7 +46,7 @@ func TestAWriteFollowsItsKeyWithTheSameID(t *testing.T) {
 
 // An owner that was paused finds writes in its sockets. They were carried out elsewhere
 // since, or given up, and newer ones were acknowledged.
-func TestWhatWasGivenUpDuringAPauseIsNotCarriedOutAfterIt(t *testing.T) {
+func TestWritesGivenUpDuringAPauseAreNotCarriedOutAfterIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := start(t, 3)
 		key := kv(c.key(0, 0, 1, 2))

@@ -1,12 +1,12 @@
 // Package config turns a YAML file, environment variables and flags into one
-// checked node.Config. A setting's value is that of the flag, else the
-// environment, else the file, else the default; where it came from is kept.
-// A name that does not exist, a value of the wrong kind, and settings that
-// cannot work together are errors of one line that name the setting, the value
-// and the place. It is the only package that imports viper.
+// checked node.Config. A setting has the value of its flag, or else of the
+// environment, the file, or the default; the package records which. An unknown
+// name, a value of the wrong kind, and settings that cannot work together are
+// errors of one line, which names the setting, the value and the place. It is
+// the only package that imports viper.
 //
-// Everything here is called at start or reload; nothing is kept between calls,
-// so that all of it is safe for concurrent use.
+// The package is used at start and reload. It keeps nothing between calls, so
+// all of it is safe for concurrent use.
 package config
 
 import (
@@ -22,45 +22,47 @@ import (
 	"kring/node"
 )
 
-// DefaultFile is read when no file is named and it exists.
+// DefaultFile is read when no file is given and it exists.
 const DefaultFile = "config.yaml"
 
-// Loaded is a configuration that has been checked, and where it came from.
+// Loaded is a checked configuration, and the sources of its settings.
 type Loaded struct {
 	Config node.Config
-	// File is the file that was read; empty: none.
+	// File is the file that was read; empty: no file.
 	File string
-	// Sources says for each setting that is not at its default where its value
-	// came from: "file config.yaml", "environment KRING_NODE_ID", "flag
-	// --node-id"; or "setting cluster.peers", which it follows. Items of lists are named by their name: groups[docs].ttl.
+	// Sources names the source of each setting that is not at its default:
+	// "file config.yaml", "environment KRING_NODE_ID", "flag --node-id", or
+	// "setting cluster.peers" if the value follows that setting. List items go
+	// by their name: groups[docs].ttl.
 	Sources map[string]string
-	// Insecure: the operator asked, by flag, to go without the checks of
+	// Insecure says that --insecure turned off the checks of
 	// node.Config.Exposure.
 	Insecure bool
 }
 
-// Load reads file (empty: DefaultFile, if there is one), the environment and
-// those of flags that AddFlags made; flags may be nil. It refuses what would
-// let strangers in, unless --insecure is given.
+// Load reads file (empty: DefaultFile, if it exists), the environment, and the
+// flags that AddFlags made; flags may be nil. It refuses a node that is open to
+// strangers, unless --insecure is given.
 func Load(file string, flags *pflag.FlagSet) (*Loaded, error) {
 	return read(file, flags, func(c node.Config) []error { return append(c.Faults(), exposure(c, flags)...) })
 }
 
-// Check is Load for those who do not serve: the file may be one that all nodes
-// share, without a node.id (see node.Config.Shared).
+// Check is Load for commands that do not serve: several nodes may share the
+// file, without a node.id (see node.Config.Shared).
 func Check(file string, flags *pflag.FlagSet) (*Loaded, error) {
 	return read(file, flags, func(c node.Config) []error {
 		return append(append(c.FaultsShared(), faults(c.CheckAddress())...), exposure(c, flags)...)
 	})
 }
 
-// Look is Check, and minds neither a node that would be open to strangers nor
-// one that the others would not find.
+// Look is Check, but accepts a node that is open to strangers or that the
+// others would not find.
 func Look(file string, flags *pflag.FlagSet) (*Loaded, error) {
 	return read(file, flags, node.Config.FaultsShared)
 }
 
-// exposure is what would let strangers in, unless that is meant.
+// exposure lists what makes the node open to strangers, unless --insecure is
+// given.
 func exposure(c node.Config, flags *pflag.FlagSet) []error {
 	if insecure(flags) {
 		return nil
@@ -113,7 +115,7 @@ func choose(file string) (string, error) {
 	}
 }
 
-// Locate adds to a node's error where the value at fault came from.
+// Locate adds to an error of a node the source of the setting at fault.
 func (l *Loaded) Locate(err error) error {
 	if fault, ok := errors.AsType[*node.FieldError](err); ok {
 		return located(l.source(fault.Field), l.Explain(fault.Field, err))
@@ -121,18 +123,18 @@ func (l *Loaded) Locate(err error) error {
 	return err
 }
 
-// CheckFiles reads the files that the configuration names, and reports all of
-// them that serve would not take.
+// CheckFiles reads the files that the configuration names, and reports all that
+// serve would refuse.
 func (l *Loaded) CheckFiles() error {
 	var all loader
 	for _, err := range l.Config.FileFaults() {
-		all.found("", "", l.Locate(err))
+		all.add("", "", l.Locate(err))
 	}
 	return all.err()
 }
 
-// Explain adds to an error about a setting that this follows another one, if it
-// does: who has not set it must not wonder.
+// Explain adds to an error about a setting the other setting that it follows,
+// if any, for a user who has not set it.
 func (l *Loaded) Explain(path string, err error) error {
 	if other, follows := strings.CutPrefix(l.Sources[path], "setting "); follows {
 		return fmt.Errorf("%w; %s is not set, and follows %s", err, path, other)
@@ -140,7 +142,7 @@ func (l *Loaded) Explain(path string, err error) error {
 	return err
 }
 
-// source finds where a setting, or the nearest thing around it, came from.
+// source finds the source of a setting, or of the nearest section around it.
 func (l *Loaded) source(path string) string {
 	for path != "" {
 		if s, ok := l.Sources[path]; ok {
@@ -154,7 +156,7 @@ func (l *Loaded) source(path string) string {
 	return ""
 }
 
-// located puts the place before an error: "config.yaml: …", "KRING_NODE_ID: …".
+// located puts the source before an error, as in "config.yaml: …".
 func located(source string, err error) error {
 	if _, place, ok := strings.Cut(source, " "); ok {
 		return fmt.Errorf("%s: %w", place, err)
@@ -162,14 +164,14 @@ func located(source string, err error) error {
 	return err
 }
 
-// loader is one run of Load.
+// loader is one call of Load.
 type loader struct {
 	viper   *viper.Viper
 	flags   *pflag.FlagSet
 	file    string
 	secrets map[string]string // path → content of its …_FILE
 	sources map[string]string
-	// mistakes are all that has been found so far.
+	// mistakes are the mistakes found so far.
 	mistakes []mistake
 }
 
@@ -195,8 +197,8 @@ func (l *loader) readFile() error {
 	return l.viper.MergeConfigMap(l.checkSection(root, settings, "file "+l.file))
 }
 
-// readEnvironment binds the variables, and refuses those that look like a
-// setting but are none.
+// readEnvironment binds the variables. It refuses variables that look like a
+// setting but are not one.
 func (l *loader) readEnvironment() error {
 	known := map[string]bool{}
 	for _, f := range root.leaves() {
@@ -211,19 +213,19 @@ func (l *loader) readEnvironment() error {
 		known[name] = true
 		secret, err := secretFrom(f, name)
 		if err != nil {
-			l.found("", f.path, err)
+			l.add("", f.path, err)
 		} else if secret != "" {
 			l.secrets[f.path] = secret
 		}
 	}
 	for _, err := range checkVariables(os.Environ(), known) {
-		l.found("", "", err)
+		l.add("", "", err)
 	}
 	return nil
 }
 
-// secretFrom reads the secret in the file that a variable names; "" if it
-// names none.
+// secretFrom reads the secret from the file that a variable names, or returns
+// "" if the variable is not set.
 func secretFrom(f *field, variable string) (string, error) {
 	path := os.Getenv(variable)
 	if path == "" {
@@ -243,8 +245,8 @@ func secretFrom(f *field, variable string) (string, error) {
 	return secret, nil
 }
 
-// raw is what the most important source says of a setting, and which that is;
-// nil: none says anything.
+// raw is the value of the most important source that sets f, and that source;
+// nil if no source does.
 func (l *loader) raw(f *field) (value any, source string) {
 	if l.flags != nil {
 		if flag := l.flags.Lookup(f.flag()); flag != nil && flag.Changed {

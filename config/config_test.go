@@ -16,7 +16,7 @@ import (
 	"kring/node"
 )
 
-func TestNothingIsTheDefaults(t *testing.T) {
+func TestNoConfigurationMeansDefaults(t *testing.T) {
 	t.Chdir(t.TempDir())
 	l := load(t, "")
 	if diff := cmp.Diff(node.DefaultConfig(), l.Config); diff != "" {
@@ -27,7 +27,7 @@ func TestNothingIsTheDefaults(t *testing.T) {
 	}
 }
 
-// The sample file shows the defaults; it cannot drift away from the code.
+// The sample file shows the defaults, and this keeps it in step with the code.
 func TestSampleFileIsTheDefaults(t *testing.T) {
 	l := load(t, "../config.yaml")
 	if diff := cmp.Diff(node.DefaultConfig(), l.Config); diff != "" {
@@ -40,7 +40,7 @@ func TestSampleFileIsTheDefaults(t *testing.T) {
 	}
 }
 
-// What is commented out in the sample must work, and must be the defaults of
+// The commented part of the sample must work, and must show the defaults of
 // groups with an origin and of pools.
 func TestSampleFileExample(t *testing.T) {
 	text, err := os.ReadFile("../config.yaml")
@@ -180,18 +180,18 @@ func TestEnvironmentAlone(t *testing.T) {
 		"KRING_LIMITS_BATCH_KEYS":       "7",
 		"KRING_GROUPS":                  "[{name: docs, origin: {pool: p, path: '/docs/{key}'}}]",
 		"KRING_POOLS":                   "- name: p\n  endpoints: [{name: a, url: 'http://127.0.0.1:1'}]",
-		"KRING_NODE_SERVICE_HOST":       "10.0.0.1", // as Kubernetes sets them
+		"KRING_NODE_SERVICE_HOST":       "10.0.0.1", // set by Kubernetes
 		"KRING_NODE_PORT_8001_TCP_ADDR": "10.0.0.1",
-		"KRING_SERVICE_HOST":            "10.0.0.1", // of a Service named kring
+		"KRING_SERVICE_HOST":            "10.0.0.1", // set for a Service named kring
 		"KRING_SERVICE_PORT_HTTP":       "8001",
 		"KRING_PORT":                    "tcp://10.0.0.1:8001",
 		"KRING_PORT_8001_TCP":           "tcp://10.0.0.1:8001",
 		"KRING_PORT_8001_TCP_PROTO":     "tcp",
 		"KRING_LEADER_PORT":             "tcp://10.0.0.2:8001",
-		"KRING_BASE_PORT":               "9001", // a script's own
-		"KRING_TOKEN":                   "t",    // of the commands that ask a node
+		"KRING_BASE_PORT":               "9001", // read by scripts
+		"KRING_TOKEN":                   "t",    // read by commands that call a node
 		"KRING_CACHE_NEGATIVE_SHARE":    "5%",
-		"KRING_CLUSTER_DISCOVERY":       "", // empty is unset
+		"KRING_CLUSTER_DISCOVERY":       "", // empty counts as unset
 	} {
 		t.Setenv(name, value)
 	}
@@ -224,7 +224,7 @@ func TestEmptySectionsAreDefaults(t *testing.T) {
 	}
 }
 
-// A container listens everywhere and is known by the name in the list.
+// A container listens on all addresses, and the list has its name.
 func TestContainerOfACluster(t *testing.T) {
 	l := load(t, write(t, `
 node: {id: a, listen: ":8001"}

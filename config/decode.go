@@ -18,9 +18,9 @@ import (
 	"kring/node"
 )
 
-// decode takes each setting's value from where it is to be taken from, checks
-// its kind, fills in the defaults, and makes a node.Config of it all. A value
-// that is none of its setting's is a mistake, and the default stays.
+// decode takes each setting's value from its source, checks its kind, fills in
+// the defaults, and makes a node.Config. A value of the wrong kind is a
+// mistake, and the setting keeps its default.
 func (l *loader) decode() (node.Config, error) {
 	values := valuesOf(reflect.ValueOf(node.DefaultConfig()), root.fields)
 	for _, f := range root.leaves() {
@@ -42,8 +42,8 @@ func (l *loader) decode() (node.Config, error) {
 		return node.Config{}, fmt.Errorf("merge the settings: %w", err)
 	}
 	var cfg node.Config
-	// Every value has its type by now: what is decoded is exactly what was
-	// checked, and nothing is guessed.
+	// Every value has its type by now: mapstructure must decode exactly the
+	// checked values and guess nothing.
 	exact := func(c *mapstructure.DecoderConfig) { c.WeaklyTypedInput, c.DecodeHook = false, nil }
 	if err := final.UnmarshalExact(&cfg, exact); err != nil {
 		return node.Config{}, errors.New(oneLine(err.Error()))
@@ -52,8 +52,8 @@ func (l *loader) decode() (node.Config, error) {
 	return cfg, nil
 }
 
-// listenAsListed has a node listen where cluster.peers tells the others that it
-// is, unless it says where it listens, or that it is reached elsewhere.
+// listenAsListed makes a node listen at its address in cluster.peers, unless
+// node.listen or node.advertise is set.
 func (l *loader) listenAsListed(cfg *node.Config) {
 	if l.sources["node.listen"] != "" || cfg.Node.Advertise != "" {
 		return
@@ -64,9 +64,9 @@ func (l *loader) listenAsListed(cfg *node.Config) {
 	}
 }
 
-// fitValue lowers the default of cache.max_value_bytes into a small budget, so
-// that who sets the budget alone need not set both. A value that was set stays,
-// and is refused if it is too large.
+// fitValue lowers the default of cache.max_value_bytes to fit a small budget,
+// so that a user who sets only the budget need not set both. A value that was
+// set stays, and is refused if it is too large.
 func (l *loader) fitValue(values map[string]any) {
 	most, ok := values["max_bytes"].(int64)
 	if _, given := l.sources["cache.max_value_bytes"]; ok && !given && 0 < most && most < values["max_value_bytes"].(int64) {
@@ -80,7 +80,7 @@ func (l *loader) bindFlag(f *field) error {
 		return nil
 	}
 	flag := l.flags.Lookup(f.flag())
-	if flag == nil || !flag.Changed { // viper takes an unchanged flag's "" for a value
+	if flag == nil || !flag.Changed { // viper would take an unchanged flag's "" for a value
 		return nil
 	}
 	if err := l.viper.BindPFlag(f.path, flag); err != nil {
@@ -89,8 +89,8 @@ func (l *loader) bindFlag(f *field) error {
 	return nil
 }
 
-// value checks one value; path is how a message names it. It is not ok if that
-// is a mistake.
+// value checks one value; messages name it by path. ok is false after a
+// mistake.
 func (l *loader) value(f *field, path string, raw any, source string) (value any, ok bool) {
 	if f.kind == kindItems {
 		return l.items(f, path, raw, source)
@@ -104,23 +104,23 @@ func (l *loader) value(f *field, path string, raw any, source string) (value any
 	default:
 		err = fmt.Errorf("%s: %w", path, err)
 	}
-	l.found(source, path, err)
+	l.add(source, path, err)
 	return nil, false
 }
 
-// items decodes a list of sections. An item has the defaults of its kind where
-// it is silent.
+// items decodes a list of sections. An item has the defaults of its kind for
+// the settings that it does not set.
 func (l *loader) items(f *field, path string, raw any, source string) (any, bool) {
 	entries, err := asList(raw)
 	if err != nil {
-		l.found(source, path, fmt.Errorf("%s: %w", path, err))
+		l.add(source, path, fmt.Errorf("%s: %w", path, err))
 		return nil, false
 	}
 	items := make([]map[string]any, 0, len(entries))
 	for i, entry := range entries {
 		given, ok := entry.(map[string]any)
 		if !ok {
-			l.found(source, path, fmt.Errorf("%s[%d]: %s is not a set of names and values", path, i, show(entry)))
+			l.add(source, path, fmt.Errorf("%s[%d]: %s is not a set of names and values", path, i, show(entry)))
 			continue
 		}
 		at := fmt.Sprintf("%s[%s]", path, itemName(given, i))
@@ -132,7 +132,7 @@ func (l *loader) items(f *field, path string, raw any, source string) (any, bool
 	return items, true
 }
 
-// fill writes what is given over the defaults in values.
+// fill writes the given settings over the defaults in values.
 func (l *loader) fill(fields []*field, at string, given, values map[string]any, source string) {
 	for _, f := range fields {
 		raw := given[f.name]
@@ -150,13 +150,13 @@ func (l *loader) fill(fields []*field, at string, given, values map[string]any, 
 		if below, ok := raw.(map[string]any); ok {
 			l.fill(f.fields, path, below, values[f.name].(map[string]any), source)
 		} else {
-			l.found(source, path, fmt.Errorf("%s: %s is not a section of settings", path, show(raw)))
+			l.add(source, path, fmt.Errorf("%s: %s is not a section of settings", path, show(raw)))
 		}
 	}
 }
 
-// itemDefaults is an item of f's list that says nothing beyond what given says
-// about which defaults apply.
+// itemDefaults is an item of f's list with only defaults. given decides which
+// defaults apply.
 func itemDefaults(f *field, given map[string]any) map[string]any {
 	origin, _ := given["origin"].(map[string]any)
 	if item := standard(f, len(origin) > 0); item != nil {
@@ -165,7 +165,7 @@ func itemDefaults(f *field, given map[string]any) map[string]any {
 	return zeroValues(f.fields)
 }
 
-// standard is an item of f's list with nothing but defaults; nil: its zero
+// standard is an item of f's list with only defaults; nil stands for its zero
 // value.
 func standard(f *field, origin bool) any {
 	switch f.path {
@@ -183,7 +183,7 @@ func standard(f *field, origin bool) any {
 	return nil
 }
 
-// standardItem is standard for an item that is there.
+// standardItem is standard for an existing item.
 func standardItem(f *field, item reflect.Value) reflect.Value {
 	group, _ := item.Interface().(cache.GroupConfig)
 	if s := standard(f, group.Origin != cache.OriginConfig{}); s != nil {
@@ -192,7 +192,7 @@ func standardItem(f *field, item reflect.Value) reflect.Value {
 	return reflect.Zero(item.Type())
 }
 
-// valuesOf turns a struct into the map that would decode to it.
+// valuesOf turns a struct into the map that decodes to it.
 func valuesOf(v reflect.Value, fields []*field) map[string]any {
 	values := map[string]any{}
 	byName := map[string]reflect.Value{}
@@ -234,7 +234,7 @@ func named(v reflect.Value, byName map[string]reflect.Value) {
 	}
 }
 
-// zeroValues is an item none of whose settings has a default.
+// zeroValues is an item whose settings have no defaults.
 func zeroValues(fields []*field) map[string]any {
 	values := map[string]any{}
 	for _, f := range fields {
@@ -264,17 +264,17 @@ func set(values map[string]any, path []string, value any) {
 	}
 	name := path[len(path)-1]
 	if v := reflect.ValueOf(value); v.Kind() == reflect.Slice && v.Len() == 0 {
-		delete(values, name) // an empty list is none at all, also where there is a default
+		delete(values, name) // an empty list is an absent one, even where there is a default
 		return
 	}
 	values[name] = value
 }
 
-// list is a list of sections. It has a type of its own so that viper does not
-// change the names in it.
+// list is a list of sections. Its own type keeps viper from changing the names
+// in it.
 type list []any
 
-// asList accepts a list, or the YAML text of one from a variable or flag.
+// asList accepts a list, or a list as YAML text from a variable or flag.
 func asList(raw any) ([]any, error) {
 	switch raw := raw.(type) {
 	case list:
@@ -294,7 +294,7 @@ func asList(raw any) ([]any, error) {
 	return nil, fmt.Errorf("%s is not a list", show(raw))
 }
 
-// itemName is what an item is called in messages: its name, or its number.
+// itemName is the name of an item in messages: its name, or else its number.
 func itemName(item map[string]any, i int) string {
 	if name, ok := item["name"].(string); ok && name != "" && len(name) <= 63 && strconv.Quote(name) == `"`+name+`"` {
 		return name

@@ -8,15 +8,15 @@ import (
 	"kring/node"
 )
 
-// secrets are never shown, and may come from a file named by …_FILE.
+// secrets are never shown. A variable …_FILE may name a file with the secret.
 var secrets = []string{"cluster.secret", "pools[].headers[].value"}
 
 func (f *field) secret() bool { return slices.Contains(secrets, f.path) }
 
-// about is a line on each setting for `kring serve --help`.
+// about is one line on each setting for `kring serve --help`.
 var about = map[string]string{
 	"node.id":                        "stable name on the ring; default: host name and port",
-	"node.listen":                    "host:port of the client API, peer link, health and metrics; without it, where cluster.peers says",
+	"node.listen":                    "host:port of the client API, peer link, health and metrics; if not set, this node's address in cluster.peers",
 	"node.advertise":                 "URL that other nodes use; default: http://<listen>",
 	"node.peer_listen":               "not in this version: a listener of its own for the peer link",
 	"node.admin_listen":              "not in this version: a listener of its own for operators' routes",
@@ -46,16 +46,16 @@ var about = map[string]string{
 	"redis.timeout":                  "longest wait for Redis before an endpoint is picked locally",
 	"redis.key_prefix":               "prefix of all keys in Redis",
 	"auth.tokens":                    "list of client tokens, as in the file",
-	"auth.allowed_origin_hosts":      "where endpoints added over HTTP may be: host, host:port, *.domain",
+	"auth.allowed_origin_hosts":      "hosts of endpoints added over HTTP: host, host:port, *.domain",
 	"tls.cert_file":                  "not in this version: certificate (PEM)",
 	"tls.key_file":                   "not in this version: private key (PEM)",
-	"tls.client_ca_file":             "not in this version: whose certificates nodes must show",
+	"tls.client_ca_file":             "not in this version: CA certificates (PEM) of the other nodes",
 	"limits.request_timeout":         "longest time for a client's request",
 	"limits.max_connections":         "open client connections",
-	"limits.connections_per_address": "open client connections of one address",
+	"limits.connections_per_address": "open client connections from one address",
 	"limits.requests_in_flight":      "requests being answered; more get a 503",
 	"limits.max_waiters":             "requests that wait for a load; more get a 503",
-	"limits.max_waiters_per_key":     "those of one key",
+	"limits.max_waiters_per_key":     "requests that wait for the load of one key; more get a 503",
 	"limits.batch_keys":              "keys in one batch; more get a 413",
 	"limits.response_bytes":          "memory of values and answers that wait for their readers: a size, or a share of cache.max_bytes (then at least 64MiB)",
 	"limits.rate_per_token":          "requests a second of one token; 0 is no limit",

@@ -11,15 +11,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// scalar is a value as it is written in YAML, without quotes, that YAML itself
-// would take for something else than text: 12, 1e3, true, 2020-01-01. It is
-// read like the text of a variable or flag, so that the same spelling means the
-// same everywhere.
+// scalar is an unquoted value that YAML would read as something other than
+// text: 12, 1e3, true, 2020-01-01. It is parsed like the text of a variable or
+// flag, so that one spelling means the same everywhere.
 type scalar string
 
 // parseYAML reads the only document of text: a map of texts to values, which
-// are nil, string, scalar, []any and map[string]any. Names are as they are
-// written. Anchors and merge keys (<<) are resolved.
+// are nil, string, scalar, []any and map[string]any. Names stay unchanged.
+// Anchors and merge keys (<<) are resolved.
 func parseYAML(text []byte) (any, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	var first yaml.Node
@@ -41,7 +40,7 @@ func parseYAML(text []byte) (any, error) {
 	}
 }
 
-// blank reports whether a document has nothing in it.
+// blank reports whether a document is empty.
 func blank(document *yaml.Node) bool {
 	return !slices.ContainsFunc(document.Content, func(n *yaml.Node) bool {
 		return n.Kind != yaml.ScalarNode || n.ShortTag() != "!!null"
@@ -52,8 +51,8 @@ func resolve(document *yaml.Node) (any, error) {
 	if err := checkKeys(document); err != nil {
 		return nil, err
 	}
-	// What the library knows of mistakes: names that are there twice, aliases of
-	// nothing, of themselves, and too many of them.
+	// This finds the mistakes that the library knows: duplicate names, unknown
+	// or recursive aliases, and too many of them.
 	var known any
 	if err := document.Decode(&known); err != nil {
 		return nil, errors.New(oneLine(err.Error()))
@@ -61,13 +60,13 @@ func resolve(document *yaml.Node) (any, error) {
 	return plain(document)
 }
 
-// checkKeys refuses names that are no text.
+// checkKeys refuses names that are not text.
 func checkKeys(n *yaml.Node) error {
 	for i, c := range n.Content {
 		if n.Kind == yaml.MappingNode && i%2 == 0 {
 			tag := c.ShortTag()
 			if c.Kind != yaml.ScalarNode || tag != "!!str" && tag != "!!merge" {
-				return fmt.Errorf("line %d: %s is no name of a setting", c.Line, show(shown(c)))
+				return fmt.Errorf("line %d: %s is not the name of a setting", c.Line, show(shown(c)))
 			}
 			continue
 		}
@@ -90,7 +89,7 @@ func shown(n *yaml.Node) any {
 	return scalar(n.Value)
 }
 
-// plain turns what was parsed into Go's values.
+// plain turns parsed YAML into Go values.
 func plain(n *yaml.Node) (any, error) {
 	switch n.Kind {
 	case yaml.DocumentNode:
@@ -119,11 +118,11 @@ func plain(n *yaml.Node) (any, error) {
 	case "!!int", "!!float", "!!bool", "!!timestamp":
 		return scalar(n.Value), nil
 	}
-	return nil, fmt.Errorf("line %d: values of the type %s are no settings", n.Line, n.ShortTag())
+	return nil, fmt.Errorf("line %d: values of type %s are not supported", n.Line, n.ShortTag())
 }
 
-// fillMap adds what a mapping has that m lacks, its own names before those of
-// the maps that it merges.
+// fillMap adds to m the entries of a mapping that m lacks. The mapping's own
+// names go before those of merged maps.
 func fillMap(m map[string]any, n *yaml.Node) error {
 	var merged []*yaml.Node
 	for i := 0; i < len(n.Content); i += 2 {
@@ -158,5 +157,5 @@ func fillMap(m map[string]any, n *yaml.Node) error {
 	return nil
 }
 
-// oneLine keeps a message of several lines on one.
+// oneLine joins a message of several lines into one.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Each field that is a setting says its default where it is declared.
+// The comment of each field that is a setting states its default.
 func TestEachSettingSaysItsDefaultInTheCode(t *testing.T) {
 	fields := 0
 	for _, dir := range []string{"balance", "cache", "httpapi", "membership", "node", "origin"} {
@@ -27,7 +27,7 @@ func TestEachSettingSaysItsDefaultInTheCode(t *testing.T) {
 				if !ok {
 					return true
 				}
-				// The type of the whole file has sections, not settings.
+				// node.Config has sections, not settings.
 				if s, ok := spec.Type.(*ast.StructType); ok && (dir != "node" || spec.Name.Name != "Config") {
 					fields += undocumented(t, dir+"."+spec.Name.Name, s)
 				}
@@ -40,8 +40,8 @@ func TestEachSettingSaysItsDefaultInTheCode(t *testing.T) {
 	}
 }
 
-// undocumented complains of the settings of a struct that do not say their
-// default, and returns how many settings it has.
+// undocumented reports the settings of a struct whose comments state no
+// default, and returns the number of its settings.
 func undocumented(t *testing.T, name string, s *ast.StructType) (settings int) {
 	t.Helper()
 	for _, f := range s.Fields.List {

@@ -8,14 +8,13 @@ import (
 
 const (
 	insecureFlag = "insecure"
-	// notYet begins the help of settings whose flags only a later version has
-	// a use for: they are known, and not shown.
+	// notYet begins the help of settings that only a later version uses. Their
+	// flags are accepted but not shown.
 	notYet = "not in this version"
 )
 
-// AddFlags adds a flag for each setting: --cache-max-bytes for
-// cache.max_bytes, and --listen for node.listen. Lists of sections are given
-// as YAML.
+// AddFlags adds a flag for each setting: --cache-max-bytes for cache.max_bytes,
+// and --listen for node.listen. Lists of sections are given as YAML.
 func AddFlags(flags *pflag.FlagSet) {
 	flags.SortFlags = false
 	for _, f := range root.leaves() {
@@ -43,9 +42,9 @@ func insecure(flags *pflag.FlagSet) bool {
 	return f != nil && f.Value.String() == "true"
 }
 
-// text is a flag whose value is looked at when all sources are known. Its
-// type is no name that viper would convert by itself: viper turns what it
-// cannot read into 0.
+// text is a flag that is parsed later, when all sources are known. Its type is
+// a name that viper does not know, because viper would convert an unreadable
+// value to 0.
 type text struct {
 	kind  kind
 	value string

@@ -10,10 +10,10 @@ import (
 	"kring/node"
 )
 
-// Mistakes are several things that are wrong with a configuration.
+// Mistakes are several mistakes in one configuration.
 type Mistakes []error
 
-// Error is all of them on one line.
+// Error is all mistakes on one line.
 func (m Mistakes) Error() string {
 	texts := make([]string, len(m))
 	for i, err := range m {
@@ -24,19 +24,19 @@ func (m Mistakes) Error() string {
 
 func (m Mistakes) Unwrap() []error { return m }
 
-// mistake is one of them, and the setting that it is about: the one that was
-// meant, if a name is unknown. "" is none.
+// mistake is one mistake, and the setting that it is about; for an unknown
+// name, the setting that was probably meant, or "".
 type mistake struct {
 	about string
 	err   error
 }
 
-// found notes a mistake in what a source says.
-func (l *loader) found(source, about string, err error) {
+// add records a mistake.
+func (l *loader) add(source, about string, err error) {
 	l.mistakes = append(l.mistakes, mistake{about, located(source, err)})
 }
 
-// err is all mistakes; one alone is itself.
+// err is all mistakes. A single one is returned itself.
 func (l *loader) err() error {
 	switch len(l.mistakes) {
 	case 0:
@@ -51,10 +51,10 @@ func (l *loader) err() error {
 	return all
 }
 
-// validate finds all faults of a configuration. A check ends at the first
-// thing that it minds; the setting at fault then gets its default, and the check
-// has another round. Where the default will not do either, the item of the list
-// that the setting is of is left out. What another mistake explains is not told.
+// validate finds all faults of a configuration. A check stops at its first
+// fault. So the setting at fault then gets its default, and the check runs
+// again. If the default is at fault, too, the list item with the setting is
+// left out. Faults that follow from another mistake are not reported.
 func (l *loader) validate(loaded *Loaded, faults func(node.Config) []error) {
 	cfg, seen := loaded.Config, map[string]int{}
 	for again := true; again; {
@@ -80,9 +80,9 @@ func (l *loader) validate(loaded *Loaded, faults func(node.Config) []error) {
 	}
 }
 
-// explained reports whether a fault may be the consequence of a mistake that is
-// known: it is of the same setting, of one around it, of one that follows it, or
-// names it.
+// explained reports whether a fault may follow from a known mistake: it is
+// about the same setting, about a section around it, or about one that follows
+// it, or it names the setting.
 func (l *loader) explained(fault *node.FieldError) bool {
 	for _, m := range l.mistakes {
 		switch {
@@ -100,8 +100,9 @@ func (l *loader) explained(fault *node.FieldError) bool {
 	return false
 }
 
-// mayBeMissing reports whether a problem is that a list lacks the item that a
-// setting is of, which may have been left out. An item without a name may be any.
+// mayBeMissing reports whether a fault is a missing list item that may have
+// been left out because of a mistake in setting. An item without a name may be
+// any item.
 func mayBeMissing(setting, problem string) bool {
 	list, rest, ok := strings.Cut(setting, "[")
 	if !ok || !strings.Contains(problem, "the list "+list) {
@@ -112,8 +113,7 @@ func mayBeMissing(setting, problem string) bool {
 	return err == nil || strings.Contains(problem, strconv.Quote(name))
 }
 
-// around reports whether a field is one of those that have been changed here,
-// or has one of them in it.
+// around reports whether a field is a changed one, or contains a changed one.
 func around(field string, changed map[string]int) bool {
 	for c := range changed {
 		if inside(field, c) {
@@ -123,13 +123,13 @@ func around(field string, changed map[string]int) bool {
 	return false
 }
 
-// inside reports whether path is outer, or below it.
+// inside reports whether path is outer or below it.
 func inside(outer, path string) bool {
 	rest, ok := strings.CutPrefix(path, outer)
 	return ok && outer != "" && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
-// nameless is the list that a setting is of, if that is the name of an item.
+// nameless is the list of a setting that is the name of an item, or "".
 func nameless(path string) string {
 	item, ok := strings.CutSuffix(path, "].name")
 	if !ok {
@@ -138,15 +138,15 @@ func nameless(path string) string {
 	return item[:strings.LastIndex(item, "[")]
 }
 
-// place is where a setting is in a configuration.
+// place is the place of a setting in a configuration.
 type place struct {
 	value    reflect.Value
-	standard reflect.Value // what it is by default
-	list     reflect.Value // the innermost one that it is an item's of, if any
+	standard reflect.Value // its default
+	list     reflect.Value // the innermost list that contains it, if any
 	index    int
 }
 
-// find follows path in cfg; value is not valid if there is no such setting.
+// find follows path in cfg. Its value is not valid if there is no such setting.
 func find(cfg *node.Config, path string) place {
 	if path == "" {
 		return place{}
@@ -178,19 +178,19 @@ func find(cfg *node.Config, path string) place {
 	return p
 }
 
-// reset gives the setting at path its default, if there is such a setting.
+// reset sets the setting at path to its default, if there is such a setting.
 func reset(cfg *node.Config, path string) {
 	p := find(cfg, path)
 	switch {
 	case !p.value.IsValid():
-	case nameless(path) != "": // without its name, there is no item
+	case nameless(path) != "": // an item needs a name
 		leaveOut(cfg, path)
 	default:
 		p.value.Set(p.standard)
 	}
 }
 
-// leaveOut removes the item that the setting at path is of.
+// leaveOut removes the list item that contains the setting at path.
 func leaveOut(cfg *node.Config, path string) {
 	if p := find(cfg, path); p.list.IsValid() {
 		p.list.Set(reflect.AppendSlice(p.list.Slice(0, p.index), p.list.Slice(p.index+1, p.list.Len())))
@@ -203,7 +203,7 @@ func fieldOf(v reflect.Value, name string) reflect.Value {
 	return byName[name]
 }
 
-// indexOf finds an item of a list by its name, or its number; -1: there is none.
+// indexOf finds an item of a list by its name or number; -1: not found.
 func indexOf(list reflect.Value, item string) int {
 	for i := range list.Len() {
 		if nameOf(list.Index(i)) == item || strconv.Itoa(i) == item {
@@ -213,7 +213,7 @@ func indexOf(list reflect.Value, item string) int {
 	return -1
 }
 
-// nameOf is what an item of a list is called; "" if items have no names.
+// nameOf is the name of a list item; "" if items have no names.
 func nameOf(item reflect.Value) string {
 	if name := fieldOf(item, "name"); name.IsValid() {
 		return name.String()
@@ -221,8 +221,7 @@ func nameOf(item reflect.Value) string {
 	return ""
 }
 
-// unknown notes that a section has no setting of that name, and says which one
-// was meant.
+// unknown records that a section has no setting of that name, and suggests one.
 func (l *loader) unknown(source string, parent *field, at, name string) {
 	path, problem := join(at, name), "unknown setting"
 	meant := meantSetting(parent, at, name)
@@ -232,11 +231,10 @@ func (l *loader) unknown(source string, parent *field, at, name string) {
 	case meant != "":
 		problem += "; did you mean " + meant + "?"
 	}
-	l.found(source, meant, fmt.Errorf("%s: %s", shownName(path), problem))
+	l.add(source, meant, fmt.Errorf("%s: %s", shownName(path), problem))
 }
 
-// shownName is a name as a message shows it: quoted if it could be taken for
-// something else.
+// shownName is a name as messages show it: quoted if it could be misread.
 func shownName(path string) string {
 	if q := strconv.Quote(path); q != `"`+path+`"` || path == "" || strings.ContainsAny(path, " :") || strings.HasSuffix(path, ".") {
 		return q
@@ -244,7 +242,7 @@ func shownName(path string) string {
 	return path
 }
 
-// nested writes cache.max_bytes as it stands in a file.
+// nested writes cache.max_bytes in the form of a file.
 func nested(path string) string {
 	names := strings.Split(path, ".")
 	return strings.Join(names, ": {") + ": …" + strings.Repeat("}", len(names)-1)

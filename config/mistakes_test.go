@@ -65,7 +65,7 @@ func TestMistakes(t *testing.T) {
 		{"no settings", "- a", "[a] is not a set of names and values"},
 		{"a setting twice", "log:\n  level: info\n  level: warn", `yaml: unmarshal errors: line 3: mapping key "level" already defined at line 2`},
 
-		// Values.
+		// Bad values.
 		{"no address", "node: {listen: localhost}", `node.listen: "localhost" is not host:port (try 127.0.0.1:8001)`},
 		{"no port", "node: {listen: 'localhost:http'}", `node.listen: "localhost:http": the port must be a number from 0 to 65535`},
 		{"a port too high", "node: {listen: 'localhost:65536'}", `node.listen: "localhost:65536": the port must be a number from 0 to 65535`},
@@ -122,7 +122,7 @@ func TestMistakes(t *testing.T) {
 		{"an unknown level", "log: {level: loud}", `log.level: "loud" must be debug, info, warn or error`},
 		{"an unknown format", "log: {format: xml}", `log.format: "xml" must be text or json`},
 
-		// What this version does not have.
+		// Settings of other versions.
 		{"gossip", "cluster: {discovery: gossip}", `cluster.discovery: "gossip" is not available in this version, which has static`},
 		{"an unknown discovery", "cluster: {discovery: magic}", `cluster.discovery: "magic": only static is known`},
 		{"replicas", "cluster: {replicas: 2}", `cluster.replicas: 2 is not available in this version, which only has 1`},
@@ -190,7 +190,7 @@ func TestMistakesNameTheirPlace(t *testing.T) {
 		"KRING_MAX_BYTES":               "unknown setting; did you mean KRING_CACHE_MAX_BYTES?",
 		"KRING_CLUSTER_SERCET":          "unknown setting; did you mean KRING_CLUSTER_SECRET?",
 		"KRING_CLUSTER_SERVICE_ACCOUNT": "unknown setting",
-		"KRING_CONFIG":                  "unknown setting; the file is named by --config",
+		"KRING_CONFIG":                  "unknown setting; name the file with --config",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(name, "8001")
@@ -198,7 +198,7 @@ func TestMistakesNameTheirPlace(t *testing.T) {
 			wantError(t, err, name+": "+want)
 		})
 	}
-	t.Run("a variable of somebody else's", func(t *testing.T) {
+	t.Run("a variable of another program", func(t *testing.T) {
 		t.Setenv("KRING_ENVIRONMENT", "staging")
 		if _, err := config.Load("", nil); err != nil {
 			t.Error(err)
@@ -225,8 +225,8 @@ func wantError(t *testing.T, err error, want string) {
 	}
 }
 
-// FuzzLoad: whatever a file holds, Load returns a configuration that prints
-// and loads again as itself, or an error of one line.
+// FuzzLoad: for every file, Load returns a configuration that prints and loads
+// again as itself, or an error of one line.
 func FuzzLoad(f *testing.F) {
 	sample, err := os.ReadFile("../config.yaml")
 	if err != nil {
@@ -264,7 +264,7 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// Each setting has a flag with a help text, and no two share one.
+// Each setting has a flag with a help text of its own.
 func TestEverySettingHasAFlag(t *testing.T) {
 	l := load(t, write(t, ""))
 	fs := flags(t)
@@ -284,8 +284,8 @@ func TestEverySettingHasAFlag(t *testing.T) {
 	})
 }
 
-// A suggestion is at most three typing errors away, and has most of its letters
-// in common with what was written.
+// A suggestion is at most three typing errors away and shares most letters with
+// the input.
 func TestSuggest(t *testing.T) {
 	for _, c := range []struct {
 		written, name string
@@ -293,8 +293,8 @@ func TestSuggest(t *testing.T) {
 	}{
 		{"tl", "ttl", true},
 		{"uri", "url", true},
-		{"hit", "ttl", false}, // two of three letters
-		{"pa", "path", false}, // half of it
+		{"hit", "ttl", false}, // two of three letters differ
+		{"pa", "path", false}, // half of it is missing
 		{"mxbyts", "max_bytes", true},
 		{"mxbyt", "max_bytes", false}, // four errors
 	} {

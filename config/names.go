@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// checkSection notes the names in what a file says of a section that are no
-// setting's, as they are written, and values where a section belongs. It
-// returns the rest, without what has no value.
+// checkSection records unknown names in a section of a file, in their original
+// spelling, and values in place of sections. It returns the rest, without
+// entries that have no value.
 func (l *loader) checkSection(f *field, given map[string]any, source string) map[string]any {
 	rest := map[string]any{}
 	for _, name := range sortedKeys(given) {
@@ -22,11 +22,11 @@ func (l *loader) checkSection(f *field, given map[string]any, source string) map
 		case below.kind == kindSection && isMap:
 			rest[name] = l.checkSection(below, section, source)
 		case below.kind == kindSection:
-			l.found(source, path, fmt.Errorf("%s: %s is not a section of settings", path, show(value)))
+			l.add(source, path, fmt.Errorf("%s: %s is not a section of settings", path, show(value)))
 		case isMap && len(section) == 0:
-			l.found(source, path, fmt.Errorf("%s: {} is a section, not a value", path))
+			l.add(source, path, fmt.Errorf("%s: {} is a section, not a value", path))
 		case isMap:
-			l.found(source, path, fmt.Errorf("%s: %s has no settings below it", shownName(join(path, sortedKeys(section)[0])), path))
+			l.add(source, path, fmt.Errorf("%s: %s has no settings below it", shownName(join(path, sortedKeys(section)[0])), path))
 		case below.kind == kindItems && isList:
 			rest[name] = list(items)
 		default:
@@ -36,7 +36,7 @@ func (l *loader) checkSection(f *field, given map[string]any, source string) map
 	return rest
 }
 
-// checkItem is checkSection for the names in one item of a list.
+// checkItem is checkSection for one item of a list.
 func (l *loader) checkItem(f *field, at string, given map[string]any, source string) {
 	for _, name := range sortedKeys(given) {
 		below := f.child(name)
@@ -48,8 +48,8 @@ func (l *loader) checkItem(f *field, at string, given map[string]any, source str
 	}
 }
 
-// meantSetting is the setting that an unknown name below at was meant to be, or
-// "".
+// meantSetting is the setting that an unknown name below at was probably meant
+// to be, or "".
 func meantSetting(parent *field, at, name string) string {
 	candidates := make([]string, 0, len(parent.fields))
 	for _, f := range parent.fields {
@@ -58,7 +58,7 @@ func meantSetting(parent *field, at, name string) string {
 	if meant := nearest(name, candidates); meant != "" {
 		return join(at, meant)
 	}
-	// Perhaps the right name in the wrong place, or the whole path.
+	// It may be the right name in the wrong place, or the whole path.
 	name = strings.ToLower(name)
 	for _, f := range root.leaves() {
 		if f.path == name || strings.HasSuffix(f.path, "."+name) {
@@ -68,7 +68,7 @@ func meantSetting(parent *field, at, name string) string {
 	return ""
 }
 
-// Suggest names the candidate that is a few typing errors away from name, as
+// Suggest returns the candidate that is a few typing errors away from name, as
 // the end of a message: "; did you mean …?". It is empty if there is none.
 func Suggest(name string, candidates []string) string {
 	if meant := nearest(name, candidates); meant != "" {
@@ -91,8 +91,8 @@ func nearest(name string, candidates []string) string {
 	return best
 }
 
-// distance is the fewest letters to insert, delete, replace, or swap with their
-// neighbour (optimal string alignment).
+// distance is the least number of letters to insert, delete, replace or swap
+// with a neighbour (optimal string alignment).
 func distance(a, b string) int {
 	var before []int // the row before last
 	last := make([]int, len(b)+1)

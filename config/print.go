@@ -11,17 +11,17 @@ import (
 	"kring/node"
 )
 
-// hidden stands for a secret that is set.
+// hidden replaces a secret that is set.
 const hidden = `"********"`
 
-// Setting is one value of a configuration, written as in a file.
+// Setting is one value of a configuration, in the form of a file.
 type Setting struct {
 	Path   string // cache.max_bytes, groups[docs].ttl
 	Value  string
-	Source string // as in Loaded.Sources; "default" if nothing sets it
+	Source string // as in Loaded.Sources, or "default"
 }
 
-// Settings lists all values in the order of the file, secrets masked.
+// Settings lists all values in the order of the file. Secrets are masked.
 func (l *Loaded) Settings() []Setting {
 	var all []Setting
 	l.walk(root, "", reflect.ValueOf(l.Config), func(f *field, path string, v reflect.Value) {
@@ -32,8 +32,8 @@ func (l *Loaded) Settings() []Setting {
 	return all
 }
 
-// Changed lists the settings whose values differ between two configurations.
-// Values, not what is shown of them, are compared, secrets included.
+// Changed lists the settings whose values differ between two configurations. It
+// compares values, including secrets, not their printed forms.
 func Changed(a, b *Loaded) []string {
 	collect := func(l *Loaded) map[string]string {
 		values := map[string]string{}
@@ -65,7 +65,7 @@ func sortedKeysOf(maps ...map[string]string) []string {
 	return sortedKeys(all)
 }
 
-// origin is where the value at path came from, in words.
+// origin is the source of the value at path, in words.
 func (l *Loaded) origin(path string) string {
 	s := l.Sources[path]
 	if other, follows := strings.CutPrefix(s, "setting "); follows {
@@ -74,8 +74,8 @@ func (l *Loaded) origin(path string) string {
 	return cmp.Or(s, "default")
 }
 
-// walk calls visit for each setting; for the head of a list item, and of a
-// section, v is not valid.
+// walk calls visit for each setting. For a section and for the head of a list
+// item v is not valid.
 func (l *Loaded) walk(f *field, path string, v reflect.Value, visit func(f *field, path string, v reflect.Value)) {
 	byName := map[string]reflect.Value{}
 	named(v, byName)
@@ -98,7 +98,7 @@ func (l *Loaded) walk(f *field, path string, v reflect.Value, visit func(f *fiel
 	}
 }
 
-// shown is render with secrets masked.
+// shown is render, but masks secrets.
 func (f *field) shown(v reflect.Value) string {
 	if f.secret() && v.String() != "" {
 		return hidden
@@ -106,12 +106,11 @@ func (f *field) shown(v reflect.Value) string {
 	return f.render(v)
 }
 
-// Print writes the configuration as YAML that Load reads back (but for the
-// masked secrets), with a comment behind each value that says where it came
-// from.
+// Print writes the configuration as YAML that Load can read (except for the
+// masked secrets). A comment behind each value names its source.
 func (l *Loaded) Print(w io.Writer) error { return l.print(w, false) }
 
-// PrintChanged is Print of what differs from the defaults.
+// PrintChanged is Print without the settings that have their default.
 func (l *Loaded) PrintChanged(w io.Writer) error { return l.print(w, true) }
 
 func (l *Loaded) print(w io.Writer, changed bool) error {
@@ -126,7 +125,7 @@ func (l *Loaded) print(w io.Writer, changed bool) error {
 
 type printer struct {
 	loaded  *Loaded
-	changed bool // leaves out the defaults
+	changed bool // print only changed settings
 	text    strings.Builder
 }
 
@@ -138,7 +137,7 @@ func (p *printer) line(indent, text, source string) {
 	p.text.WriteString(strings.TrimRight(line, " ") + "\n")
 }
 
-// section writes v, whose defaults are those of standard.
+// section writes v. Its defaults are those of standard.
 func (p *printer) section(f *field, indent, path string, v, standard reflect.Value) {
 	for _, c := range f.fields {
 		at, value, usual := join(path, c.name), fieldOf(v, c.name), fieldOf(standard, c.name)
@@ -164,12 +163,12 @@ func (f *field) same(a, b reflect.Value) bool {
 		return !slices.ContainsFunc(f.fields, func(c *field) bool { return !c.same(fieldOf(a, c.name), fieldOf(b, c.name)) })
 	}
 	if a.Kind() == reflect.Slice && a.Len() == 0 && b.Len() == 0 {
-		return true // nil or not
+		return true // both are empty, nil or not
 	}
 	return reflect.DeepEqual(a.Interface(), b.Interface())
 }
 
-// items writes a list; the first line of each item gets the dash.
+// items writes a list. The first line of each item gets the dash.
 func (p *printer) items(f *field, indent, path string, list reflect.Value) {
 	for i := range list.Len() {
 		item := list.Index(i)

@@ -10,9 +10,8 @@ import (
 	"kring/config"
 )
 
-// durations are all settings that are durations, each with the rest of a file
-// in which it has a value; the least and the most that it may be, and whether it
-// may be 0.
+// durations are all settings that are durations. Each has a file in which it
+// can be set, the least and greatest value, and whether it may be 0.
 var durations = []struct {
 	setting, file string
 	least, most   time.Duration
@@ -35,8 +34,8 @@ var durations = []struct {
 	{"pools[p].health.probe_interval", "pools: [{name: p, health: {probe: /up, probe_interval: %s}}]", 100 * time.Millisecond, 24 * time.Hour, false},
 }
 
-// No duration makes a loop that never rests, a deadline that nothing meets, or
-// a number that overflows: each has a least and a greatest value.
+// No duration makes a loop that never rests, a deadline that always fails, or a
+// number that overflows: each has a least and a greatest value.
 func TestDurationsHaveRanges(t *testing.T) {
 	for _, row := range durations {
 		t.Run(row.setting, func(t *testing.T) {
@@ -62,7 +61,7 @@ func TestDurationsHaveRanges(t *testing.T) {
 	}
 }
 
-// A setting that is a duration is in the table above.
+// The table above has every setting that is a duration.
 func TestAllDurationsHaveRanges(t *testing.T) {
 	l := load(t, write(t, "groups: [{name: g}]\npools: [{name: p}]"))
 	known := map[string]bool{}

@@ -58,7 +58,7 @@ func renderSize(n int64) string {
 	return strconv.FormatInt(n, 10) + unit
 }
 
-// renderShare prefers percent, where that is exact.
+// renderShare writes a percentage where that is exact.
 func renderShare(share float64) string {
 	percent := strconv.FormatFloat(share*100, 'g', 6, 64)
 	if n, err := strconv.ParseFloat(percent, 64); err == nil && n/100 == share {
@@ -67,8 +67,7 @@ func renderShare(share float64) string {
 	return strconv.FormatFloat(share, 'g', -1, 64)
 }
 
-// quote writes text as YAML: bare where that cannot be taken for anything
-// else.
+// quote writes text as YAML, without quotes if it cannot be misread.
 func quote(s string) string {
 	bare := s != "" && (s[0] >= 'a' && s[0] <= 'z' || s[0] >= 'A' && s[0] <= 'Z') && !slices.Contains([]string{
 		"true", "false", "null", "yes", "no", "on", "off", "y", "n",
@@ -79,6 +78,6 @@ func quote(s string) string {
 	if bare {
 		return s
 	}
-	// JSON's quoting is YAML's, and strconv's is JSON's for printable text.
+	// JSON's quoting is valid YAML, and for printable text strconv's is JSON's.
 	return strconv.Quote(s)
 }

@@ -11,7 +11,7 @@ import (
 	"kring/node"
 )
 
-// kind is how a setting is written and checked.
+// kind is how a setting is written and parsed.
 type kind uint8
 
 const (
@@ -33,20 +33,20 @@ func (k kind) String() string {
 	return [...]string{"text", "true|false", "number", "rate", "size", "share", "size|share", "duration", "list", "list", "section", "YAML"}[k]
 }
 
-// rates are the floating-point settings that are numbers per second; all
-// others are shares.
+// rates are the floating-point settings that are numbers per second. The others
+// are shares.
 var rates = []string{"new_key_rate", "hot_rate", "rate_per_token"}
 
-// field is one name of the configuration, with what is below it.
+// field is one name of the configuration, and the fields below it.
 type field struct {
 	name   string
-	path   string // dotted; what is in a list's items has [] in it: groups[].ttl
+	path   string // dotted; list items have [] in it: groups[].ttl
 	kind   kind
-	fields []*field // of a section, or of each item
+	fields []*field // of a section, or of each list item
 }
 
-// root describes node.Config. The structs say what settings there are, so
-// none can be forgotten here.
+// root describes node.Config. It is derived from the structs, so no setting can
+// be forgotten.
 var root = &field{kind: kindSection, fields: describe(reflect.TypeFor[node.Config](), "")}
 
 func describe(t reflect.Type, path string) []*field {
@@ -97,8 +97,8 @@ func describe(t reflect.Type, path string) []*field {
 	return fields
 }
 
-// leaves returns the settings below f that have a value of their own: what an
-// environment variable or a flag can set. A list of items is one such value.
+// leaves returns the settings below f that an environment variable or a flag
+// can set. A list of items is one such setting.
 func (f *field) leaves() []*field {
 	if f.kind != kindSection {
 		return []*field{f}
@@ -119,12 +119,12 @@ func (f *field) child(name string) *field {
 	return nil
 }
 
-// env is the environment variable of a setting: KRING_CACHE_MAX_BYTES.
+// env is the name of a setting's environment variable: KRING_CACHE_MAX_BYTES.
 func (f *field) env() string {
 	return "KRING_" + strings.ToUpper(strings.ReplaceAll(f.path, ".", "_"))
 }
 
-// flag is the flag of a setting: cache-max-bytes.
+// flag is the name of a setting's flag: cache-max-bytes.
 func (f *field) flag() string {
 	if f.path == "node.listen" {
 		return "listen"

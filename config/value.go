@@ -12,10 +12,10 @@ import (
 	"kring/httpapi"
 )
 
-// parse turns what a file, variable or flag says into the type that the
-// setting has. Text from a variable or flag and a value from a YAML file are
-// treated alike: "12" and 12 are one number. What YAML alone would take for a
-// number (0x10, 1_000, 010) is none.
+// parse turns a value of a file, variable or flag into the setting's type. Text
+// from a variable or flag and a value from a YAML file are treated alike: "12"
+// and 12 are one number. A number that only YAML knows (0x10, 1_000, 010) is
+// refused.
 func (k kind) parse(raw any) (any, error) {
 	switch k {
 	case kindText:
@@ -39,7 +39,7 @@ func (k kind) parse(raw any) (any, error) {
 	case kindInts:
 		return parseInts(raw)
 	}
-	return nil, fmt.Errorf("%s is no single value", show(raw))
+	return nil, fmt.Errorf("%s is not a single value", show(raw))
 }
 
 func parseText(raw any) (string, error) {
@@ -77,8 +77,8 @@ func parseRate(raw any) (float64, error) {
 	return n, nil
 }
 
-// units of a size. Only unambiguous ones: K and M mean different things to
-// different people.
+// units are the units of a size. Ambiguous ones are missing: K and M mean
+// different things to different people.
 var units = []struct {
 	name  string
 	bytes float64
@@ -131,8 +131,8 @@ func parseShare(raw any) (float64, error) {
 	return n, nil
 }
 
-// parseSizeOrShare takes a percentage or a number below 1 for a share, and all
-// else for a size.
+// parseSizeOrShare reads a percentage or a number below 1 as a share, and
+// everything else as a size.
 func parseSizeOrShare(raw any) (httpapi.SizeOrShare, error) {
 	text, _ := raw.(string)
 	percent := strings.HasSuffix(strings.TrimSpace(text), "%")
@@ -143,7 +143,7 @@ func parseSizeOrShare(raw any) (httpapi.SizeOrShare, error) {
 		return httpapi.SizeOrShare(share), nil
 	}
 	size, err := parseSize(raw)
-	if err != nil || size == 1 { // which would read as all of it
+	if err != nil || size == 1 { // 1 could be read as 100 %
 		return 0, fmt.Errorf("%s is neither a size nor a share (try 64MiB or 25%%)", show(raw))
 	}
 	return httpapi.SizeOrShare(size), nil
@@ -158,7 +158,7 @@ func parseDuration(raw any) (time.Duration, error) {
 	return 0, fmt.Errorf("%s is not a duration (try 250ms, 30s or 10m)", show(raw))
 }
 
-// parseTexts takes a YAML list, or text with commas between the items.
+// parseTexts accepts a YAML list, or a text with commas between the items.
 func parseTexts(raw any) ([]string, error) {
 	texts := []string{}
 	switch v := raw.(type) {
@@ -207,7 +207,7 @@ func parseInts(raw any) ([]int, error) {
 
 var errNumber = errors.New("not a number")
 
-// written is a single value as it is written, without the space around it.
+// written is a single value as text, without spaces around it.
 func written(raw any) (string, bool) {
 	switch v := raw.(type) {
 	case string:
@@ -218,8 +218,8 @@ func written(raw any) (string, bool) {
 	return "", false
 }
 
-// decimal matches the numbers that everybody reads alike: no leading zeros, no
-// other bases, nothing between the digits.
+// decimal matches the numbers that all readers read alike: no leading zeros, no
+// other bases, no separators between the digits.
 var decimal = regexp.MustCompile(`^[+-]?(0|[1-9][0-9]*)?(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 
 func whole(raw any) (int64, error) {
@@ -238,7 +238,7 @@ func number(raw any) (float64, error) {
 	return strconv.ParseFloat(text, 64)
 }
 
-// show quotes a value for an error message, on one line and not endlessly.
+// show quotes a value for an error message, on one line and not too long.
 func show(raw any) string {
 	const most = 80
 	s := fmt.Sprint(raw)

@@ -12,9 +12,9 @@ import (
 	"kring/node"
 )
 
-// The same spelling of a value is accepted or refused alike in a file, in
-// quotes in a file, in a variable and as a flag, and means the same.
-func TestASpellingMeansTheSameEverywhere(t *testing.T) {
+// A spelling of a value has the same result in a file, in quotes in a file, in
+// a variable and as a flag.
+func TestASpellingMeansTheSameInAllSources(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, setting := range []struct {
 		name   string
@@ -65,7 +65,7 @@ func TestASpellingMeansTheSameEverywhere(t *testing.T) {
 		}
 		variable := "KRING_" + strings.ToUpper(strings.ReplaceAll(setting.name, ".", "_"))
 		flag := strings.NewReplacer(".", "-", "_", "-").Replace(setting.name)
-		// The four ways to say it.
+		// The four ways to set a value.
 		ways := func(t *testing.T, text string) map[string]func() (*config.Loaded, error) {
 			bare, quoted := write(t, fmt.Sprintf(file, text)), write(t, fmt.Sprintf(file, `"`+text+`"`))
 			return map[string]func() (*config.Loaded, error){
@@ -111,9 +111,9 @@ func several(err error) bool {
 	return several
 }
 
-// Names are checked as they stand in the file: what differs in case, has dots,
-// is no text or is there twice is refused, whatever else is right.
-func TestNamesAreCheckedAsTheyStand(t *testing.T) {
+// Names are checked in their original spelling. A name with another case or
+// with dots, a name that is not text, and a duplicate name are refused.
+func TestNamesAreCheckedInTheirSpelling(t *testing.T) {
 	for _, row := range []struct{ name, text, want string }{
 		{"a section in another case", "limits: {batch_keys: 5}\nLimits: {max_waiters: 77}", "Limits: unknown setting; did you mean limits?"},
 		{"a section in capitals", "LOG: {level: warn}", "LOG: unknown setting; did you mean log?"},
@@ -134,13 +134,13 @@ func TestNamesAreCheckedAsTheyStand(t *testing.T) {
 		{"a section twice", "log: {level: info}\ncache: {}\nlog: {level: warn}", `yaml: unmarshal errors: line 3: mapping key "log" already defined at line 1`},
 		{"a setting of an item twice", "groups: [{name: a, ttl: 1s, ttl: 2s}]", `yaml: unmarshal errors: line 1: mapping key "ttl" already defined at line 1`},
 		{"quoted and not", `log: {level: info, "level": warn}`, `yaml: unmarshal errors: line 1: mapping key "level" already defined at line 1`},
-		{"a number as a name", "1: {level: info}", "line 1: 1 is no name of a setting"},
-		{"a truth as a name", "log: {true: info}", "line 1: true is no name of a setting"},
-		{"nothing as a name", "log:\n  ~: info", "line 2: ~ is no name of a setting"},
-		{"a list as a name", "log: {[a]: info}", "line 1: […] is no name of a setting"},
-		{"an alias as a name", "node: {id: &a level}\nlog: {*a : info}", "line 2: *a is no name of a setting"},
-		{"a binary value", "node: {id: !!binary aGk=}", "line 1: values of the type !!binary are no settings"},
-		{"a type of one's own", "node: {id: !name n}", "line 1: values of the type !name are no settings"},
+		{"a number as a name", "1: {level: info}", "line 1: 1 is not the name of a setting"},
+		{"a truth as a name", "log: {true: info}", "line 1: true is not the name of a setting"},
+		{"nothing as a name", "log:\n  ~: info", "line 2: ~ is not the name of a setting"},
+		{"a list as a name", "log: {[a]: info}", "line 1: […] is not the name of a setting"},
+		{"an alias as a name", "node: {id: &a level}\nlog: {*a : info}", "line 2: *a is not the name of a setting"},
+		{"a binary value", "node: {id: !!binary aGk=}", "line 1: values of type !!binary are not supported"},
+		{"a type of one's own", "node: {id: !name n}", "line 1: values of type !name are not supported"},
 		{"an alias of nothing", "node: *a", "yaml: unknown anchor 'a' referenced"},
 		{"an alias of itself", "node: &a {id: *a}", "yaml: anchor 'a' value contains itself"},
 		{"merged, in another case", "groups: [{<<: {TTL: 5s}, name: a}]", "groups[a].TTL: unknown setting; did you mean groups[a].ttl?"},
@@ -149,7 +149,7 @@ func TestNamesAreCheckedAsTheyStand(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			file := write(t, row.text)
-			for range 5 { // and does not depend on the order of a map
+			for range 5 { // the order of a map must not matter
 				_, err := config.Load(file, nil)
 				wantError(t, err, file+": "+row.want)
 			}
@@ -157,7 +157,8 @@ func TestNamesAreCheckedAsTheyStand(t *testing.T) {
 	}
 }
 
-// Anchors and merge keys are YAML's: what an item says goes before what it merges.
+// Anchors and merge keys work as in YAML: an item's own settings go before
+// merged ones.
 func TestAnchorsAndMergeKeys(t *testing.T) {
 	l := load(t, write(t, `
 pools:
@@ -220,7 +221,7 @@ func TestOneDocument(t *testing.T) {
 	}
 }
 
-// All mistakes are told at once, and none that another one explains.
+// All mistakes are reported at once, except those that another one explains.
 func TestAllMistakesAtOnce(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, row := range []struct {
@@ -281,7 +282,7 @@ func TestAllMistakesAtOnce(t *testing.T) {
 			for i := range got {
 				got[i] = strings.TrimPrefix(got[i], file+": ")
 			}
-			slices.Sort(got) // they come in the order of the checks
+			slices.Sort(got) // they are in the order of the checks
 			slices.Sort(row.want)
 			if !slices.Equal(got, row.want) {
 				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(row.want, "\n"))
@@ -301,8 +302,8 @@ func TestAllMistakesAtOnce(t *testing.T) {
 	})
 }
 
-// Without node.listen a node listens where cluster.peers says that it is.
-func TestANodeListensWhereTheListSaysThatItIs(t *testing.T) {
+// Without node.listen a node listens at its address in cluster.peers.
+func TestANodeListensAtItsAddressInTheList(t *testing.T) {
 	const peers = `cluster: {peers: ["a=http://127.0.0.1:8301", "b=http://127.0.0.2:8302;weight=2", "c=http://[::1]:8303", "d=http://10.0.0.1:8304", "e=http://name.example:8305/"]%s}` + "\n"
 	for _, row := range []struct{ name, text, want, problem string }{
 		{"its own line", "node: {id: a}\n" + peers, "127.0.0.1:8301", ""},
@@ -311,7 +312,7 @@ func TestANodeListensWhereTheListSaysThatItIs(t *testing.T) {
 		{"off loopback", "node: {id: d}\n" + peers, "", `node.listen: "10.0.0.1:8304" is open to other machines: set cluster.secret and auth.tokens (or start with --insecure); node.listen is not set, and follows cluster.peers`},
 		{"a name", "node: {id: e}\n" + peers, "", `node.listen: "name.example:8305" is open to other machines: set cluster.secret and auth.tokens (or start with --insecure)`},
 		{"it says where", "node: {id: a, listen: 'localhost:8301'}\n" + peers, "localhost:8301", ""},
-		{"it says elsewhere", "node: {id: a, listen: '127.0.0.1:8001'}\n" + peers, "", `node.listen: "127.0.0.1:8001" is not what cluster.peers tells the others about a (http://127.0.0.1:8301): without node.listen the node listens there; if another address leads to it, set node.advertise to that URL`},
+		{"it says elsewhere", "node: {id: a, listen: '127.0.0.1:8001'}\n" + peers, "", `node.listen: "127.0.0.1:8001" is not the address that cluster.peers has for a (http://127.0.0.1:8301): without node.listen the node listens there; if another address leads to it, set node.advertise to that URL`},
 		{"it is reached elsewhere", "node: {id: a, advertise: 'http://127.0.0.1:8301'}\n" + peers, "127.0.0.1:8001", ""},
 		{"no list", "node: {id: a}", "127.0.0.1:8001", ""},
 		{"not in the list", "node: {id: x}\n" + peers, "", "this node's id x is missing"},
@@ -333,7 +334,8 @@ func TestANodeListensWhereTheListSaysThatItIs(t *testing.T) {
 	}
 }
 
-// What is changed differs from the defaults, of items from theirs.
+// PrintChanged prints only what differs from the defaults, or for items from
+// the defaults of items.
 func TestPrintChangedIsWhatDiffers(t *testing.T) {
 	t.Setenv("KRING_LOG_LEVEL", "debug")
 	file := write(t, `

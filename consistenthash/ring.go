@@ -76,17 +76,17 @@ func (r *ring) with(joining map[string][]uint32, leaving []string) *ring {
 	slices.Sort(members)
 
 	// Numbers follow names, so renumbering keeps the order.
-	const gone = -1
+	const removed = -1
 	renumbered := make([]int, len(r.members))
 	for old, member := range r.members {
-		renumbered[old] = gone
+		renumbered[old] = removed
 		if stays(member) {
 			renumbered[old], _ = slices.BinarySearch(members, member)
 		}
 	}
 	kept := make([]point, 0, len(r.points))
 	for _, p := range r.points {
-		if number := renumbered[p.member()]; number != gone {
+		if number := renumbered[p.member()]; number != removed {
 			kept = append(kept, newPoint(p.position(), number))
 		}
 	}
@@ -146,9 +146,9 @@ func (r *ring) owners(position uint32, n int) []string {
 	}
 	// A bit for each member. It is on the stack for usual cluster sizes.
 	var few [4]uint64
-	met := few[:]
+	seen := few[:]
 	if words := (len(r.members) + 63) / 64; words > len(few) {
-		met = make([]uint64, words)
+		seen = make([]uint64, words)
 	}
 	owners := make([]string, 0, n)
 	// Every member has a point, so the walk finds n members within one round.
@@ -157,8 +157,8 @@ func (r *ring) owners(position uint32, n int) []string {
 			i = 0
 		}
 		member := r.points[i].member()
-		if bit := uint64(1) << (member % 64); met[member/64]&bit == 0 {
-			met[member/64] |= bit
+		if bit := uint64(1) << (member % 64); seen[member/64]&bit == 0 {
+			seen[member/64] |= bit
 			owners = append(owners, r.members[member])
 		}
 	}

@@ -35,8 +35,8 @@ func (bigLoader) Load(_ context.Context, l *cache.Load) (cache.Loaded, error) {
 	return cache.Loaded{Entry: e, Status: 200, Freshness: cache.Freshness{TTL: -1, StaleWhileRevalidate: -1, StaleIfError: -1}}, nil
 }
 
-// The time that a client takes to read a batch's first values is not taken from
-// the rest: request_timeout is for what the node waits for.
+// A client that reads the first values of a batch slowly still gets the rest:
+// request_timeout covers only the node's own waiting.
 func TestSlowReaderOfABatchGetsAllOfIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		docs := cache.DefaultGroupConfig("docs")

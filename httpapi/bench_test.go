@@ -16,7 +16,7 @@ import (
 )
 
 // script is a connection on which a client asks the same again and again and
-// throws away what it reads: it costs next to nothing, so that what is measured
+// throws away what it reads. It costs next to nothing, so that what is measured
 // is the server.
 type script struct {
 	net.Conn

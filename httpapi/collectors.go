@@ -21,7 +21,7 @@ func (*collector) Describe(chan<- *prometheus.Desc) {}
 
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(ch, "kring_build_info", "1, labelled with the version.", 1, "version", c.version)
-	counter(ch, "kring_log_lines_dropped_total", "Lines of the log that were lost, because nobody read them or they could not be written.", c.linesDropped())
+	counter(ch, "kring_log_lines_dropped_total", "Lines of the log that were lost because they were not read or could not be written.", c.linesDropped())
 	c.collectHTTP(ch)
 	c.collectBooks(ch)
 	c.collectPeers(ch)
@@ -29,7 +29,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 }
 
 func (c *collector) collectHTTP(ch chan<- prometheus.Metric) {
-	gauge(ch, "kring_http_requests_in_flight", "Requests being answered, of those that are bounded.", c.a.inFlight.Load())
+	gauge(ch, "kring_http_requests_in_flight", "Requests being answered that count against limits.requests_in_flight.", c.a.inFlight.Load())
 	conns := c.a.server.Stats()
 	gauge(ch, "kring_http_connections", "Open connections of clients.", conns.Open)
 	counter(ch, "kring_http_connections_refused_total", "Connections closed unserved at a limit.", conns.Refused)
@@ -60,7 +60,7 @@ func (c *collector) collectBooks(ch chan<- prometheus.Metric) {
 		answered("peer", g.Peer)
 		answered("load", g.Loads)
 		answered("refused", g.Refused)
-		counter(ch, "kring_negative_hits_total", "Hits that said that there is no such key.", g.Negative, "group", g.Name)
+		counter(ch, "kring_negative_hits_total", "Hits whose answer was that there is no such key.", g.Negative, "group", g.Name)
 		counter(ch, "kring_refreshes_total", "Requests to origins that no get waited for.", g.Refreshes, "group", g.Name)
 		counter(ch, "kring_revalidated_total", "Loads that the origin answered with a 304.", g.Revalidated, "group", g.Name)
 		gauge(ch, "kring_group_bytes", "Bytes of a group's entries.", g.Bytes, "group", g.Name)
@@ -76,12 +76,12 @@ func (c *collector) collectBooks(ch chan<- prometheus.Metric) {
 	served("refused", s.ServedRefused)
 	counter(ch, "kring_peer_not_owner_total", "Answers of peers that they do not act for the key.", s.NotOwner)
 	counter(ch, "kring_peer_passed_on_total", "Calls of peers passed on to another one.", s.PassedOn)
-	counter(ch, "kring_stand_in_total", "Gets answered here for an owner that is not heard.", s.StandIn)
-	gauge(ch, "kring_abandoned", "Gets given up on at another node, less those it counted all the same.", s.Abandoned)
+	counter(ch, "kring_stand_in_total", "Gets answered here in place of an owner that does not answer.", s.StandIn)
+	gauge(ch, "kring_abandoned", "Gets abandoned at another node, less those that it counted all the same.", s.Abandoned)
 	gauge(ch, "kring_store_bytes", "Bytes of all entries.", s.Bytes)
 	gauge(ch, "kring_store_max_bytes", "The budget of all entries, in bytes.", s.MaxBytes)
-	gauge(ch, "kring_store_entries", "Entries held.", s.Entries)
-	counter(ch, "kring_evictions_total", "Entries dropped for want of room.", s.Evictions)
+	gauge(ch, "kring_store_entries", "Entries in the store.", s.Entries)
+	counter(ch, "kring_evictions_total", "Entries evicted to make room.", s.Evictions)
 }
 
 func (c *collector) collectPeers(ch chan<- prometheus.Metric) {
@@ -104,7 +104,7 @@ func (c *collector) collectPeers(ch chan<- prometheus.Metric) {
 	counter(ch, "kring_peer_mismatches_total", "Handshakes with peers whose list of members differs.", s.Mismatches)
 	counter(ch, "kring_peer_refused_handshakes_total", "Handshakes refused by either side.", s.Refused)
 	counter(ch, "kring_peer_broken_frames_total", "Links closed because of what they carried.", s.BrokenFrames)
-	counter(ch, "kring_peer_doubts_total", "Times that this node was late itself and blamed nobody.", s.Doubts)
+	counter(ch, "kring_peer_doubts_total", "Times that this node's own clock was late, so that it blamed no peer.", s.Doubts)
 	gauge(ch, "kring_peer_incoming_links", "Links that peers have open to this node.", s.Incoming)
 }
 
@@ -113,7 +113,7 @@ func (c *collector) collectPools(ch chan<- prometheus.Metric) {
 		s := c.a.pools[name].Status()
 		gauge(ch, "kring_pool_degraded", "1 while the pool's shared state cannot be reached.", truth(s.Degraded), "pool", name)
 		counter(ch, "kring_pool_outages_total", "Times that the pool's shared state was lost.", s.Outages, "pool", name)
-		counter(ch, "kring_pool_local_picks_total", "Picks made in this process for want of the shared state.", s.LocalPicks, "pool", name)
+		counter(ch, "kring_pool_local_picks_total", "Picks made in this process while the shared state could not be reached.", s.LocalPicks, "pool", name)
 		gauge(ch, "kring_pool_panic", "1 while health is ignored because too few endpoints are healthy.", truth(s.Panic), "pool", name)
 		counter(ch, "kring_pool_panic_picks_total", "Picks made while health was ignored.", s.Panics, "pool", name)
 		for i := range s.Endpoints {
@@ -122,7 +122,7 @@ func (c *collector) collectPools(ch chan<- prometheus.Metric) {
 			gauge(ch, "kring_endpoint_eligible", "1 if the endpoint may be picked.", truth(e.Eligible), "pool", name, "endpoint", e.Name)
 			gauge(ch, "kring_endpoint_healthy", "1 if the endpoint is not ejected.", truth(e.Healthy), "pool", name, "endpoint", e.Name)
 			counter(ch, "kring_endpoint_assigned_total", "Requests that this node assigned to the endpoint.", e.Picks, "pool", name, "endpoint", e.Name)
-			gauge(ch, "kring_endpoint_in_flight", "Of those, requests that the endpoint has yet to finish.", e.Unfinished, "pool", name, "endpoint", e.Name)
+			gauge(ch, "kring_endpoint_in_flight", "Requests that this node assigned and the endpoint has yet to finish.", e.Unfinished, "pool", name, "endpoint", e.Name)
 		}
 	}
 }

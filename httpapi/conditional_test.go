@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// The conditions of a GET, in the order in which RFC 9110 §13.2.2 has them
-// evaluated. The origin's value is of 10:00:00 on the first of November 2025;
-// what was PUT has no such time.
+// The conditions of a GET are evaluated in the order of RFC 9110 §13.2.2. The
+// origin's value was modified at 10:00:00 on the first of November 2025; a value
+// that was PUT has no such time.
 func TestConditionsOfAGet(t *testing.T) {
 	s := serve(t)
 	s.do(t, "PUT /v1/cache/kv/a", "Content-Type: text/plain", "the value")
@@ -80,7 +80,7 @@ func TestConditionsOfAGet(t *testing.T) {
 			}
 		}
 	}
-	// What is not there has no conditions: the answer would not be a 2xx (§13.2.1).
+	// A missing key has no conditions: the answer would not be a 2xx (§13.2.1).
 	for _, path := range []string{"/v1/cache/docs/missing%20x", "/v1/cache/kv/missing"} {
 		for _, line := range []string{"If-Match: *", `If-Match: "x"`, "If-None-Match: *", "If-Unmodified-Since: " + before, "If-Modified-Since: " + after} {
 			if got := s.do(t, "GET "+path, line); got.StatusCode != 404 {

@@ -9,7 +9,7 @@ import (
 	"kring/httpserver"
 )
 
-// The failures that only the HTTP surface knows.
+// The errors that only the API knows.
 var (
 	errBadGroup          = &cache.Error{Code: "bad-group"}
 	errBadRequest        = &cache.Error{Code: "bad-request"}
@@ -32,25 +32,24 @@ var (
 	errTooManyEndpoints  = &cache.Error{Code: "too-many-endpoints"}
 )
 
-// statusClientGone is what nginx made customary for a client that closed its
-// connection. It is only ever logged and counted: nobody is there to read it.
+// statusClientGone is the status that nginx uses for a client that closed its
+// connection. It is only logged and counted: no client is there to read it.
 const statusClientGone = 499
 
-// failure is how one code looks from outside.
+// failure is what a client sees of one code.
 type failure struct {
 	status int
 	title  string
-	// detail is for errors that say nothing of the case at hand themselves.
+	// detail is for an error that has no detail of its own.
 	detail string
 	// retryAfter is the header Retry-After in seconds; 0 sends none.
 	retryAfter int
-	// close ends the connection: what the client sends next cannot be trusted
-	// to be a request, or is a body that nobody will read.
+	// close ends the connection: the client may still be sending a body.
 	close bool
 }
 
-// failures is the one table from a code to what a client sees of it. A code
-// that is missing here is an internal error.
+// failures is the one table from a code to what a client sees of it. A code that
+// it lacks is an internal error.
 var failures = map[cache.Code]failure{
 	"bad-key": {
 		status: http.StatusBadRequest, title: "The key is not acceptable",
@@ -66,7 +65,7 @@ var failures = map[cache.Code]failure{
 	},
 	"bad-request": {
 		status: http.StatusBadRequest, title: "The request is not acceptable",
-		detail: "the request line, a header field or the length cannot be read, or in two ways",
+		detail: "the request line, a header field or the length cannot be read, or can be read in two ways",
 	},
 	"unauthorized": {
 		status: http.StatusUnauthorized, title: "A valid token is required",
@@ -74,7 +73,7 @@ var failures = map[cache.Code]failure{
 	},
 	"forbidden": {
 		status: http.StatusForbidden, title: "The token does not allow this",
-		detail: "the token's role or groups do not reach this far",
+		detail: "the token's role or groups do not allow this",
 	},
 	"not-found": {
 		status: http.StatusNotFound, title: "There is no such key",
@@ -90,23 +89,23 @@ var failures = map[cache.Code]failure{
 	},
 	"unknown-assignment": {
 		status: http.StatusNotFound, title: "There is no such assignment",
-		detail: "it is over, has lapsed or was not made here",
+		detail: "the assignment is over, has expired or was not made here",
 	},
 	"no-route": {
 		status: http.StatusNotFound, title: "There is nothing at this path",
-		detail: "what there is: /openapi.yaml",
+		detail: "/openapi.yaml lists the paths that there are",
 	},
 	"too-many-endpoints": {
 		status: http.StatusConflict, title: "The pool has as many endpoints as it may have",
-		detail: "remove one first",
+		detail: "remove an endpoint first",
 	},
 	"method-not-allowed": {
 		status: http.StatusMethodNotAllowed, title: "The method is not allowed here",
-		detail: "Allow names those that are",
+		detail: "the header Allow names the methods that are",
 	},
 	"precondition-failed": {
 		status: http.StatusPreconditionFailed, title: "The condition is not met",
-		detail: "If-Match or If-None-Match does not fit what is there",
+		detail: "the present value does not fit If-Match or If-None-Match",
 	},
 	"value-too-large": {
 		status: http.StatusRequestEntityTooLarge, title: "The body is too large", close: true,
@@ -134,7 +133,7 @@ var failures = map[cache.Code]failure{
 	},
 	"http-version": {
 		status: http.StatusHTTPVersionNotSupported, title: "The version of HTTP is not supported",
-		detail: "HTTP/1.1 is spoken here",
+		detail: "this node speaks HTTP/1.1",
 	},
 	"rate-limited": {
 		status: http.StatusTooManyRequests, title: "Too many requests with this token", retryAfter: 1,
@@ -146,7 +145,7 @@ var failures = map[cache.Code]failure{
 	},
 	"internal": {
 		status: http.StatusInternalServerError, title: "Something went wrong inside",
-		detail: "the node's log has the cause beside this request_id",
+		detail: "the node's log has the cause under this request_id",
 	},
 	"origin-failed": {
 		status: http.StatusBadGateway, title: "The origin failed",
@@ -154,7 +153,7 @@ var failures = map[cache.Code]failure{
 	},
 	"origin-bad-answer": {
 		status: http.StatusBadGateway, title: "The origin's answer cannot be used",
-		detail: "its body was not whole, or too large",
+		detail: "the body of its answer was not whole, or was too large",
 	},
 	"overloaded": {
 		status: http.StatusServiceUnavailable, title: "Too much is going on", retryAfter: 1,
@@ -166,11 +165,11 @@ var failures = map[cache.Code]failure{
 	},
 	"pool-degraded": {
 		status: http.StatusServiceUnavailable, title: "The pool's shared state cannot be reached", retryAfter: 1,
-		detail: "it is tried again until it can be",
+		detail: "the node keeps trying to reach it",
 	},
 	"draining": {
 		status: http.StatusServiceUnavailable, title: "The node is shutting down", retryAfter: 1,
-		detail: "the other nodes go on",
+		detail: "the other nodes still answer",
 	},
 	"not-ready": {
 		status: http.StatusServiceUnavailable, title: "The node is not ready", retryAfter: 1,
@@ -182,15 +181,15 @@ var failures = map[cache.Code]failure{
 	},
 	"origin-timeout": {
 		status: http.StatusGatewayTimeout, title: "The origin did not answer in time",
-		detail: "the load may still end and fill the cache",
+		detail: "the load goes on and may still fill the cache",
 	},
 	"not-cached": {
 		status: http.StatusGatewayTimeout, title: "The key is not cached",
-		detail: "the request asked for nothing but what is cached",
+		detail: "the request asked for a cached value only",
 	},
 	"write-unconfirmed": {
 		status: http.StatusGatewayTimeout, title: "Not every node has confirmed the write",
-		detail: "it may still take effect",
+		detail: "the write may still take effect",
 	},
 }
 
@@ -224,7 +223,7 @@ func known(err error) (*cache.Error, failure) {
 	return e, failures[e.Code]
 }
 
-// statusOf is the status of one key's failure in a batch.
+// statusOf is the status and the code of one key's error in a batch.
 func statusOf(err error) (int, cache.Code) {
 	e, f := known(err)
 	return f.status, e.Code

@@ -12,8 +12,8 @@ import (
 	"kring/httpserver"
 )
 
-// selfCounted is how long a body may be, in bytes, for the server to find its
-// Content-Length by itself.
+// selfCounted is how many bytes a body may have for package http to set its
+// Content-Length.
 const selfCounted = 2048
 
 // get answers GET and HEAD of a key.
@@ -34,7 +34,7 @@ func (a *API) get(c *gin.Context, key cache.Key) error {
 		h["Cache-Status"] = a.statuses.failed(&ans, err)
 		return err
 	}
-	if ans.Kind != cache.KindHit { // which takes no time to speak of
+	if ans.Kind != cache.KindHit { // a hit takes next to no time
 		now = time.Now()
 	}
 	a.attribute(h, &ans, now)
@@ -81,10 +81,11 @@ func (a *API) get(c *gin.Context, key cache.Key) error {
 	return nil
 }
 
-// chargeValue charges an answer's value to the budget of answers, and returns it.
+// chargeValue charges the value of an answer to the budget of answers, and
+// returns it.
 func chargeValue(ctx context.Context, room *answerRoom, ans *cache.Answer) (*cache.Entry, error) {
 	value := [1]*cache.Entry{ans.Entry}
-	ans.Entry = nil // see hold
+	ans.Entry = nil // Hold needs the only reference
 	if err := room.Hold(ctx, value[:]); err != nil {
 		return nil, err
 	}
@@ -96,29 +97,28 @@ func chargeValue(ctx context.Context, room *answerRoom, ans *cache.Answer) (*cac
 }
 
 // attribute sets the headers that say where an answer comes from. Kring-Owner is
-// the node that acts for the key: its owner on the ring, or the one that stands
-// in for it.
+// the node that acts for the key: its owner on the ring, or the owner's stand-in.
 func (a *API) attribute(h http.Header, ans *cache.Answer, now time.Time) {
 	h["Kring-Node"] = a.nodeValue
 	a.nameOwner(h, ans.Node)
 	h["Cache-Status"] = a.statuses.values(ans, now)
 }
 
-// describe sets the headers that say how long a value is good. A hit has eight
-// headers in all, as many as a map holds before it grows; the ninth would cost a
+// describe sets the headers that say how long a value is fresh. A hit has eight
+// headers in all, as many as a map holds before it grows. A ninth would cost a
 // fifth of a hit's time.
 func (a *API) describe(h http.Header, e *cache.Entry, now time.Time) {
 	h["Age"] = a.ages.values(seconds(e.Age(now)))
 	switch {
 	case e.NoStore:
-		// What may not be kept here may not be kept on the way either; it was
-		// shared only with those who waited for it.
+		// A value that no node may keep may not be kept on the way either. Only the
+		// requests that waited for it share it.
 		h["Cache-Control"] = noStore
 	case e.Forever():
-		// For ever means until somebody writes, which nobody can foresee.
+		// The value is good until the next write, which may come at any time.
 		h["Cache-Control"] = mustRevalidate
 	default:
-		// The whole lifetime: a client takes Age off it itself.
+		// The whole lifetime: the client subtracts Age itself.
 		h["Cache-Control"] = a.maxAges.values(seconds(e.TTL()))
 	}
 }

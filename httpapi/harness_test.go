@@ -49,7 +49,6 @@ type setup struct {
 	// elsewhere, if not nil, is in place of the peers for all but the API itself.
 	elsewhere *elsewhere
 	server    func(*http.Server)
-	listen    func(net.Listener) net.Listener
 }
 
 const testNode = "kring-1"
@@ -107,9 +106,6 @@ func serve(t testing.TB, change ...func(*setup)) *server {
 	s.http = s.api.Server()
 	if conf.server != nil {
 		conf.server(s.http)
-	}
-	if conf.listen != nil {
-		l = conf.listen(l)
 	}
 	done := make(chan error, 1)
 	go func() { done <- s.http.Serve(s.api.Listener(l)) }()
@@ -169,7 +165,7 @@ func (o *origin) Load(ctx context.Context, l *cache.Load) (cache.Loaded, error) 
 	return cache.Loaded{Entry: e, Status: 200, Freshness: unsaid}, nil
 }
 
-// answer is what came back, its body read.
+// answer is an answer whose body was read.
 type answer struct {
 	*http.Response
 	body string
@@ -228,8 +224,8 @@ func (s *server) do(t testing.TB, line string, rest ...string) answer {
 	return s.raw(t, request(line, header, body))
 }
 
-// metric reads one metric, named with its labels to the letter; 0 if there is
-// none.
+// metric reads one metric, whose name includes its labels exactly. It is 0 if
+// there is no such metric.
 func (s *server) metric(t testing.TB, name string) float64 {
 	t.Helper()
 	for line := range strings.Lines(s.do(t, "GET /metrics").body) {
@@ -244,8 +240,7 @@ func (s *server) metric(t testing.TB, name string) float64 {
 	return 0
 }
 
-// request writes a request; a body gets its length unless the header says how
-// long it is.
+// request writes a request. A body gets its length unless the header has it.
 func request(line string, header []string, body string) string {
 	var b strings.Builder
 	b.WriteString(line + " HTTP/1.1\r\nHost: kring\r\n")

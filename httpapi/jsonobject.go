@@ -10,14 +10,14 @@ import (
 	"kring/cache"
 )
 
-// reader reads a member's value.
+// reader reads the value of a member.
 type reader func(dec *json.Decoder) error
 
-// readObject reads a body that is one JSON object and nothing else, and has each
-// member read by the reader of its name. The names are taken as they are
-// written, each once: package json would take URL for url, and the last of two.
-// Shape shows what the body should be. Readers' errors are for the log, unless
-// they say something to the client themselves.
+// readObject reads a body that is one JSON object and nothing else. The reader of
+// its name reads each member. A name must be spelt exactly and stand once: package
+// json would take URL for url, and the last of two. Shape shows the client what
+// the body should be. An error of a reader is for the log unless it is a
+// *cache.Error.
 func readObject(body []byte, shape string, members map[string]reader) error {
 	if err := exactJSON(body); err != nil {
 		return err
@@ -37,7 +37,7 @@ func readObject(body []byte, shape string, members map[string]reader) error {
 		read := members[name]
 		switch {
 		case read == nil:
-			return errBadRequest.With(fmt.Sprintf("%.60q is no member of %s", name, shape))
+			return errBadRequest.With(fmt.Sprintf("%.60q is not a member of %s", name, shape))
 		case seen[name]:
 			return errBadRequest.With(fmt.Sprintf("%q is there twice", name))
 		}

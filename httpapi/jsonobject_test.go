@@ -31,8 +31,7 @@ func TestTagsAreCountedWhileTheyAreDecoded(t *testing.T) {
 	}
 }
 
-// Whatever a body is, it is read as what it says, or refused as a bad request
-// with a short detail.
+// Every body is read exactly, or refused as a bad request with a short detail.
 func FuzzJSONObject(f *testing.F) {
 	for _, body := range []string{`{"a":"x","n":1}`, `{"a":null}`, `{"A":"x"}`, `{"a":"x","a":"y"}`, `{} `, `{"a":["x"]}`, `[{}]`, `{"n":1e9}`} {
 		f.Add([]byte(body))

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// plainJSON are the bytes that stand for themselves in a JSON string.
+// plainJSON has the bytes that need no escape in a JSON string.
 var plainJSON = func() (plain [256]bool) {
 	for c := range plain {
 		plain[c] = c >= ' ' && c < utf8.RuneSelf && c != '"' && c != '\\'
@@ -13,9 +13,9 @@ var plainJSON = func() (plain [256]bool) {
 	return plain
 }()
 
-// appendJSONText appends s as it stands in a JSON string, as package json does
-// that was told to leave HTML alone: bytes that are no UTF-8 become U+FFFD, and
-// the two line ends of JavaScript that JSON does not know are escaped.
+// appendJSONText appends s as the inside of a JSON string, like package json
+// without HTML escapes: bytes that are not UTF-8 become U+FFFD, and the two line
+// ends that only JavaScript has are escaped.
 func appendJSONText[T string | []byte](out []byte, s T) []byte {
 	const hex = "0123456789abcdef"
 	done := 0 // s up to here is in out
@@ -61,9 +61,9 @@ func appendJSONText[T string | []byte](out []byte, s T) []byte {
 	return append(out, s[done:]...)
 }
 
-// exactJSON refuses what package json would silently replace by U+FFFD, so
-// that two keys that differ stay two keys: bytes that are no UTF-8, and escapes
-// of half a surrogate pair.
+// exactJSON refuses bytes that are not UTF-8, and escapes of half a surrogate
+// pair. Package json would silently replace them by U+FFFD, and two keys that
+// differ would become one.
 func exactJSON(body []byte) error {
 	if !utf8.Valid(body) {
 		return errBadRequest.With("the body is not UTF-8")

@@ -25,14 +25,14 @@ func checkGroup(group string) error {
 	return nil
 }
 
-// pathKey takes group and key from a path that begins with prefix. The key is
-// everything behind the group, percent-decoded once: a string of bytes in
-// which nothing is cleaned or trimmed.
+// pathKey takes group and key from a path that begins with prefix. The key is the
+// rest of the path behind the group, percent-decoded once and otherwise not
+// changed.
 //
-// Where net/url keeps no RawPath, the path that was sent has no escaped slash
-// and decodes to Path, so Path can be cut as it is. Otherwise RawPath is what
-// was sent; URL.EscapedPath would do but for invalid characters in it, for
-// which it makes up another spelling, with a%2Fb and a/b the same.
+// Where net/url keeps no RawPath, the path that was sent has no escaped slash and
+// decodes to Path, so Path can be cut as it is. Otherwise RawPath is the path that
+// was sent. URL.EscapedPath does not serve: a path with invalid characters gets
+// another spelling from it, in which a%2Fb and a/b are the same.
 func pathKey(u *url.URL, prefix string) (cache.Key, error) {
 	path, escaped := u.Path, u.RawPath != ""
 	if escaped {
@@ -40,7 +40,7 @@ func pathKey(u *url.URL, prefix string) (cache.Key, error) {
 	}
 	rest, ok := strings.CutPrefix(path, prefix)
 	if !ok {
-		return cache.Key{}, errBadRequest.With("the path must be spelt without needless escapes up to the group")
+		return cache.Key{}, errBadRequest.With("the path must have no needless escapes before the group")
 	}
 	group, key, _ := strings.Cut(rest, "/")
 	if escaped {

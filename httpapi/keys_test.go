@@ -137,8 +137,8 @@ func wantOutcome(t *testing.T, what string, got answer, code string, statuses ..
 	t.Errorf("%.60s: %d %q, want %v", what, got.StatusCode, got.body, statuses)
 }
 
-// TestNoCleaningNorRedirect: whatever is in a key, the answer is never a
-// redirect, which is how routers clean paths.
+// TestNoCleaningNorRedirect: no key is answered by a redirect, by which routers
+// clean paths.
 func TestNoCleaningNorRedirect(t *testing.T) {
 	s := serve(t)
 	for _, path := range []string{

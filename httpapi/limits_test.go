@@ -5,11 +5,9 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -64,8 +62,8 @@ func TestResponseBytes(t *testing.T) {
 	}
 }
 
-// TestTooManyInFlight: what is over the limit is refused at once, and does not
-// wait for those who wait.
+// TestTooManyInFlight: a request above the limit is refused at once, also while
+// the others wait.
 func TestTooManyInFlight(t *testing.T) {
 	s := serve(t, func(c *setup) { c.options.Limits.RequestsInFlight = 2 })
 	slow := make(chan answer, 2)
@@ -157,8 +155,9 @@ func TestIdleConnectionsKeepNobodyOut(t *testing.T) {
 	}
 }
 
-// TestHalfABodyKeepsNobodyOut: when each connection is in the middle of a body,
-// the one that has been silent longest makes room, and none that still sends.
+// TestHalfABodyKeepsNobodyOut: when every connection is in the middle of a body,
+// the one that has been silent longest makes room. A client that still sends keeps
+// its connection.
 func TestHalfABodyKeepsNobodyOut(t *testing.T) {
 	s := serve(t, func(c *setup) { c.options.Limits.MaxConnections = 3 })
 	begin := func(said string) net.Conn {
@@ -197,63 +196,6 @@ func TestHalfABodyKeepsNobodyOut(t *testing.T) {
 	}
 	if got := s.do(t, "GET /v1/cache/kv/stuck"); got.StatusCode != http.StatusNotFound {
 		t.Errorf("half a body was stored: %d %q", got.StatusCode, got.body)
-	}
-}
-
-// scarce is a listener in a process that may have few connections open. Like
-// accept(2), it fails only when a client is there.
-type scarce struct {
-	net.Listener
-	free    chan struct{} // as many as may be opened
-	pending net.Conn      // came, and has no descriptor yet
-}
-
-func (s *scarce) Accept() (net.Conn, error) {
-	if s.pending == nil {
-		conn, err := s.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		s.pending = conn
-	}
-	select {
-	case <-s.free:
-		conn := s.pending
-		s.pending = nil
-		return &descriptor{Conn: conn, free: s.free}, nil
-	default:
-		return nil, &net.OpError{Op: "accept", Err: os.NewSyscallError("accept4", syscall.EMFILE)}
-	}
-}
-
-type descriptor struct {
-	net.Conn
-	free chan struct{}
-	once sync.Once
-}
-
-func (d *descriptor) Close() error {
-	d.once.Do(func() { d.free <- struct{}{} })
-	return d.Conn.Close()
-}
-
-// TestFewDescriptors: idle connections give theirs up for clients that ask.
-func TestFewDescriptors(t *testing.T) {
-	free := make(chan struct{}, 3)
-	for range cap(free) {
-		free <- struct{}{}
-	}
-	s := serve(t, func(c *setup) {
-		c.listen = func(l net.Listener) net.Listener { return &scarce{Listener: l, free: free} }
-	})
-	for range 10 {
-		conn := s.dial(t)
-		defer closed(t, conn)
-	}
-	for range 5 {
-		if got := s.do(t, "GET /v1/cache/docs/a"); got.StatusCode != 200 {
-			t.Errorf("%d %q", got.StatusCode, got.body)
-		}
 	}
 }
 
@@ -302,8 +244,8 @@ func (s *server) silent(t *testing.T, n int, line string, promised, sent int) {
 	}
 }
 
-// TestABodyTakesRoomWhenItsBytesCome: clients that promise bodies and send none,
-// or next to none, take no room from others, however many they are.
+// TestABodyTakesRoomWhenItsBytesCome: any number of clients that promise bodies
+// and send next to nothing take no room from others.
 func TestABodyTakesRoomWhenItsBytesCome(t *testing.T) {
 	for _, line := range []string{"PUT /v1/cache/kv/a", "POST /v1/batch/kv", "POST /v1/purge/kv"} {
 		for _, sent := range []int{0, 1} {
@@ -376,7 +318,8 @@ func (s *server) smallLists(t *testing.T) {
 }
 
 // TestReadersOfBatchesDoNotKeepTheRoomOfTheirKeys: the keys of a batch are held
-// until its answer is written; who reads nothing of that makes room.
+// until its answer is written. A client that reads nothing of the answer makes
+// room.
 func TestReadersOfBatchesDoNotKeepTheRoomOfTheirKeys(t *testing.T) {
 	const value = 4 << 20 // more than the kernel takes of an answer that nobody reads
 	s := serve(t, largest(value))
@@ -407,8 +350,8 @@ func largest(bytes int64) func(*setup) {
 	return func(c *setup) { c.cache.Config.MaxValueBytes, c.options.MaxValueBytes = bytes, bytes }
 }
 
-// TestClientsThatSendNoMoreMakeRoom: when there is no room for a body, those
-// whose clients have sent nothing for longest are given up.
+// TestClientsThatSendNoMoreMakeRoom: when there is no room for a body, the request
+// is ended whose client has sent nothing for longest.
 func TestClientsThatSendNoMoreMakeRoom(t *testing.T) {
 	const value = 8 << 20 // the budget is 4 of them
 	s := serve(t, largest(value))
@@ -426,8 +369,8 @@ func TestClientsThatSendNoMoreMakeRoom(t *testing.T) {
 	}
 }
 
-// TestManyChunkedBodiesAtOnce: bodies that do not say how long they are get the
-// room that the budget promises, though it is not known beforehand.
+// TestManyChunkedBodiesAtOnce: bodies of unknown length get all the room of the
+// budget.
 func TestManyChunkedBodiesAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		clients, size int
@@ -471,8 +414,8 @@ func TestManyChunkedBodiesAtOnce(t *testing.T) {
 	}
 }
 
-// TestOneKeyTooMany: a list that is too long is refused at the first item that
-// there is no place for, whatever follows, if anything does.
+// TestOneKeyTooMany: a list that is too long is refused at the first item too
+// many, before the rest has arrived.
 func TestOneKeyTooMany(t *testing.T) {
 	s := serve(t)
 	binary := "\x01\x01\x00\x00\x03\xe9"
@@ -535,9 +478,9 @@ func TestTheRoomOfListsIsGivenBack(t *testing.T) {
 	}
 }
 
-// TestWhatIsRefusedIsNotInFlight: a request that was refused is over, and takes
-// no place from those that come later.
-func TestWhatIsRefusedIsNotInFlight(t *testing.T) {
+// TestARefusedRequestIsNotInFlight: a refused request takes no place from later
+// ones.
+func TestARefusedRequestIsNotInFlight(t *testing.T) {
 	s := serve(t, func(c *setup) { c.options.Limits.RequestsInFlight = 1 })
 	conn := s.dial(t)
 	defer closed(t, conn)
@@ -574,8 +517,8 @@ func TestWhatIsRefusedIsNotInFlight(t *testing.T) {
 	}
 }
 
-// TestDraining: a node that is about to stop says so, answers what comes all
-// the same, and keeps no connection.
+// TestDraining: a node that is about to stop is not ready. It still answers
+// requests, and closes each connection after its answer.
 func TestDraining(t *testing.T) {
 	s := serve(t, func(c *setup) { c.options.Draining = func() bool { return true } })
 	got := s.do(t, "GET /readyz")
@@ -590,8 +533,8 @@ func TestDraining(t *testing.T) {
 	}
 }
 
-// TestTurnedAwayInMidSentence: who sends more than is accepted still gets to
-// read why, though it writes all before it reads.
+// TestTurnedAwayInMidSentence: a client that sends too much can read why, even if
+// it writes all before it reads.
 func TestTurnedAwayInMidSentence(t *testing.T) {
 	s := serve(t)
 	const size = 40 << 20
@@ -658,8 +601,8 @@ func (s *server) stuck(t *testing.T, key string) net.Conn {
 }
 
 // TestWhatSendsNoLargeValueNeedsNoRoom: when answers have used up their budget,
-// only those that would add to it wait, and then the client that takes nothing
-// makes room.
+// only answers that would add to it wait. Then the client that takes nothing makes
+// room.
 func TestWhatSendsNoLargeValueNeedsNoRoom(t *testing.T) {
 	const size = 4 << 20 // more than the kernel takes of an answer that nobody reads
 	s := serve(t, largest(size), func(c *setup) { c.options.Responses = httpapi.NewResponses(1 << 20) })
@@ -717,8 +660,8 @@ func TestWhatSendsNoLargeValueNeedsNoRoom(t *testing.T) {
 	}
 }
 
-// TestASlowButSteadyReaderIsNotClosed: what the client's TCP has taken counts,
-// also where the node's writes hide it.
+// TestASlowButSteadyReaderIsNotClosed: the bytes that the client's TCP has taken
+// count as progress, even during one long write of the node.
 func TestASlowButSteadyReaderIsNotClosed(t *testing.T) {
 	const size = 4 << 20
 	s := serve(t, largest(size), func(c *setup) { c.options.Responses = httpapi.NewResponses(size + size/2) })

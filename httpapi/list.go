@@ -18,7 +18,7 @@ import (
 const (
 	// listBuffer is how much of a list is read at a time, in bytes.
 	listBuffer = 4 << 10
-	// itemBytes is what a text of a list takes besides its own bytes.
+	// itemBytes is how many bytes a text of a list takes besides its own.
 	itemBytes = 32
 )
 
@@ -30,8 +30,8 @@ type listBody struct {
 	*httpserver.Share
 	r     *bufio.Reader
 	ctx   context.Context //nolint:containedctx // of the one request that it is a part of
-	spare int64           // bytes that were taken and are not used yet
-	text  []byte          // of the JSON text that is read
+	spare int64           // bytes that were taken from the budget and are not used yet
+	text  []byte          // the JSON text that is being read, so far
 }
 
 // readList begins to read a list. It waits for the first bytes.
@@ -50,7 +50,7 @@ func newListBody(ctx context.Context, s *httpserver.Share, from *bufio.Reader) *
 	return &listBody{Share: s, r: from, ctx: ctx, spare: listBuffer}
 }
 
-// keep makes room for n more bytes; it asks the budget for a few KiB at a time.
+// keep makes room for n more bytes. It asks the budget for a few KiB at a time.
 func (l *listBody) keep(n int) error {
 	if l.spare -= int64(n); l.spare >= 0 {
 		return nil
@@ -79,7 +79,7 @@ func (l *listBody) full(b []byte, bad error) error {
 	return nil
 }
 
-// bytes reads n bytes, for which room is made as they come.
+// bytes reads n bytes. It makes room for them as they arrive.
 func (l *listBody) bytes(n int64, bad error) (_ string, err error) {
 	if err := l.keep(itemBytes); err != nil {
 		return "", err
@@ -98,11 +98,11 @@ func (l *listBody) bytes(n int64, bad error) (_ string, err error) {
 	if err := l.keep(len(b)); err != nil {
 		return "", err
 	}
-	defer func() { l.spare += int64(cap(b)) }() // but for what became of it, it is garbage
+	defer func() { l.spare += int64(cap(b)) }() // only the string is kept
 	return string(b), nil
 }
 
-// grown is b with room for size bytes. The room of b itself is given back.
+// grown is a copy of b with room for size bytes. The room of b is given back.
 func (l *listBody) grown(b []byte, size int) ([]byte, error) {
 	if err := l.keep(size); err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func (l *listBody) grown(b []byte, size int) ([]byte, error) {
 	return bigger, nil
 }
 
-// end makes sure that nothing follows but white space.
+// end makes sure that nothing follows.
 func (l *listBody) end(what string) error {
 	if _, err := l.r.ReadByte(); err != io.EOF { //nolint:errorlint // as above
 		if err != nil {
@@ -125,8 +125,8 @@ func (l *listBody) end(what string) error {
 }
 
 // list reads an object of one member that is a list of texts. The member's name
-// must be one of names, to the letter: package json would take KEYS for keys,
-// and the last of two. Each text goes to add, whose error ends it at once.
+// must be one of names, spelt exactly: package json would take KEYS for keys, and
+// the last of two. Each text goes to add; an error of add ends the reading.
 func (l *listBody) list(form string, names []string, add func(string) error) (name string, err error) {
 	bad := errBadRequest.With("the body is not " + form)
 	if err := l.expect('{', bad); err != nil {
@@ -137,7 +137,7 @@ func (l *listBody) list(form string, names []string, add func(string) error) (na
 		return "", err
 	}
 	if c == '}' && len(names) > 1 {
-		return "", errBadRequest.With("one of " + strings.Join(names, " and ") + " is wanted")
+		return "", errBadRequest.With("the object must have one of " + strings.Join(names, " and "))
 	}
 	if name, err = l.string(c, bad); err != nil {
 		return "", err
@@ -157,7 +157,7 @@ func (l *listBody) list(form string, names []string, add func(string) error) (na
 	case err != nil:
 		return "", err
 	case c == ',' && len(names) > 1:
-		return "", errBadRequest.With(strings.Join(names, " and ") + " may be there once, and not both")
+		return "", errBadRequest.With("the object may have one of " + strings.Join(names, " and ") + ", and once")
 	case c != '}':
 		return "", bad
 	}
@@ -174,7 +174,7 @@ func (l *listBody) list(form string, names []string, add func(string) error) (na
 	}
 }
 
-// items reads the list's texts, behind its bracket.
+// items reads the texts of the list, after its bracket.
 func (l *listBody) items(add func(string) error, bad error) error {
 	c, err := l.next(bad)
 	if err != nil || c == ']' {
@@ -182,7 +182,7 @@ func (l *listBody) items(add func(string) error, bad error) error {
 	}
 	for {
 		if c == 'n' {
-			return errBadRequest.With("one of the list is null, or no text")
+			return errBadRequest.With("an item of the list is not a text")
 		}
 		s, err := l.string(c, bad)
 		if err != nil {
@@ -257,13 +257,13 @@ func (l *listBody) string(c byte, bad error) (string, error) {
 	}
 }
 
-// escaped says whether the quotation mark at the end of text is a part of it.
+// escaped reports whether the quotation mark at the end of text is escaped.
 func escaped(text []byte) bool {
 	before := text[1 : len(text)-1]
 	return (len(before)-len(bytes.TrimRight(before, `\`)))%2 == 1
 }
 
-// decoded is what the JSON text stands for.
+// decoded is the value of the JSON text.
 func (l *listBody) decoded(bad error) (string, error) {
 	inner := l.text[1 : len(l.text)-1]
 	if !slices.ContainsFunc(inner, func(c byte) bool { return c == '\\' || c < ' ' }) && utf8.Valid(inner) {

@@ -14,7 +14,7 @@ import (
 	"kring/cache"
 )
 
-// metrics are those of one node: they live in a registry of its own.
+// metrics are the metrics of one node, in a registry of its own.
 type metrics struct {
 	registry *prometheus.Registry
 	requests *prometheus.CounterVec
@@ -40,7 +40,7 @@ func newMetrics(a *API, version string, linesDropped func() uint64) *metrics {
 		Name: "kring_config_reloads_total", Help: "Readings of the configuration while running, by result.",
 	}, []string{"result"})
 	for _, result := range []string{reloadAccepted, reloadRefused} {
-		m.reloads.WithLabelValues(result) // there from the start, at 0
+		m.reloads.WithLabelValues(result) // so that it is shown from the start, as 0
 	}
 	m.registry.MustRegister(
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
@@ -49,7 +49,7 @@ func newMetrics(a *API, version string, linesDropped func() uint64) *metrics {
 	return m
 }
 
-// What a reading of the configuration came to.
+// The results of a reading of the configuration.
 const (
 	reloadAccepted = "accepted"
 	reloadRefused  = "refused"
@@ -64,7 +64,8 @@ func (a *API) Reloaded(ok bool) {
 	a.metrics.reloads.WithLabelValues(result).Inc()
 }
 
-// routeMetrics are one route's, looked up once and not at each request.
+// routeMetrics are the metrics of one route. They are looked up once, and not at
+// each request.
 type routeMetrics struct {
 	method   string
 	path     string
@@ -73,8 +74,8 @@ type routeMetrics struct {
 	byStatus [600]atomic.Pointer[prometheus.Counter]
 }
 
-// route takes the path as it is written in the routing table: a label never
-// holds a key, and its values are as many as there are routes.
+// route takes the path from the routing table, so that a label never holds a key
+// and has no more values than there are routes.
 func (m *metrics) route(method, path string) *routeMetrics {
 	if method == "" {
 		method = "other"

@@ -15,7 +15,7 @@ import (
 	"kring/peers"
 )
 
-// newTestAPI is an API that serves nobody.
+// newTestAPI is an API without a listener.
 func newTestAPI(t testing.TB) *API {
 	t.Helper()
 	c, err := cache.New(cache.Options{

@@ -16,13 +16,13 @@ import (
 //go:embed openapi.yaml
 var openapiYAML []byte
 
-// alive says that the process answers, and nothing of anybody else.
+// alive says that the process answers. It depends on nothing else.
 func (a *API) alive(c *gin.Context, _ cache.Key) error {
 	a.respond(c, "text/plain; charset=utf-8", []byte("ok\n"))
 	return nil
 }
 
-// ready says whether clients should be sent here.
+// ready says whether this node should get clients.
 func (a *API) ready(c *gin.Context, _ cache.Key) error {
 	if a.draining() {
 		return cache.ErrDraining
@@ -38,7 +38,7 @@ func (a *API) ready(c *gin.Context, _ cache.Key) error {
 	return nil
 }
 
-// summary is how many members can be called.
+// summary says how many members can be called.
 func (a *API) summary() string {
 	members := a.peers.Members()
 	active := 0
@@ -83,7 +83,7 @@ func (a *API) showCluster(c *gin.Context, _ cache.Key) error {
 	v, members := a.peers.View(), a.peers.Members()
 	out := clusterStatus{
 		Node: a.node, Cluster: a.clusterName, Epoch: v.Number, Fingerprint: v.Fingerprint,
-		// 64 bits do not survive the numbers of many a JSON reader.
+		// A text: many readers of JSON round numbers of 64 bits.
 		ViewID: strconv.FormatUint(v.ID, 16),
 		// A static list is chosen by nobody: there is nothing to be cut off
 		// from, and nothing to hand over.
@@ -110,7 +110,7 @@ func (a *API) stats(c *gin.Context, _ cache.Key) error {
 	return a.respondJSON(c, a.cluster.Stats())
 }
 
-// link hands the connection over to the peers.
+// link hands the connection over to package peers.
 func (a *API) link(c *gin.Context, _ cache.Key) error {
 	err := a.peers.Accept(c.Writer, c.Request)
 	if errors.Is(err, peers.ErrNoUpgrade) {

@@ -20,7 +20,7 @@ import (
 	"kring/httpserver"
 )
 
-// FuzzPathKey: whatever path package net/url accepts, the key is what was sent
+// FuzzPathKey: of every path that package net/url accepts, the key is the part
 // behind the group, decoded once.
 func FuzzPathKey(f *testing.F) {
 	for _, s := range []string{
@@ -54,8 +54,8 @@ func FuzzPathKey(f *testing.F) {
 	})
 }
 
-// FuzzEntityTags: what is parsed can be written down and is parsed alike
-// again, and a GET agrees with a PUT on what a list names.
+// FuzzEntityTags: tags that were parsed can be written and parsed again alike, and
+// a GET finds the same tags in a list as a PUT.
 func FuzzEntityTags(f *testing.F) {
 	for _, s := range []string{`"a"`, `W/"a"`, `"a", "b"`, ` , "a" ,, W/"b" `, `*`, `a`, `"a`, `"a" "b"`, `""`, `W/`, "\"\x7f\""} {
 		f.Add(s)
@@ -120,7 +120,7 @@ func (g *goneAfter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// What nobody will read is not encoded.
+// An answer is not encoded further once its client has gone.
 func TestEncodingEndsWhenTheClientIsGone(t *testing.T) {
 	const size, read = 8 << 20, 1 << 20
 	encoded := 0
@@ -143,8 +143,8 @@ func TestEncodingEndsWhenTheClientIsGone(t *testing.T) {
 	}
 }
 
-// FuzzJSONBatch: what is accepted names the keys that a reader of the same
-// JSON sees, and nothing was replaced in them.
+// FuzzJSONBatch: an accepted batch has the keys that another reader of the JSON
+// sees, and nothing was replaced in them.
 func FuzzJSONBatch(f *testing.F) {
 	for _, s := range []string{
 		`{"keys":["a","b"]}`, `{"delete":["a"]}`, `{"keys":[]}`, `{}`, `{"keys":["\ud83d\ude00"]}`, `{"keys":["\ud83d"]}`,
@@ -179,8 +179,8 @@ func FuzzJSONBatch(f *testing.F) {
 	})
 }
 
-// FuzzJSONEntry: a batch's entry is what package json would make of it, and is
-// read back as what it was.
+// FuzzJSONEntry: an entry of a batch is written as package json would write it,
+// and reading it gives the same entry.
 func FuzzJSONEntry(f *testing.F) {
 	for _, s := range []string{"", "plain", "\x00\b\f\n\r\t\x1f\x7f\"\\/<&>", "é✓😀", "\u2028\u2029\u2027\ufffd", "a\xffb", "\xed\xa0\xbd", "ends\xe2\x80"} {
 		f.Add(s)
@@ -224,7 +224,7 @@ func FuzzJSONEntry(f *testing.F) {
 	})
 }
 
-// FuzzBinaryBatch: what is accepted is the only spelling of its keys.
+// FuzzBinaryBatch: an accepted batch is the only spelling of its keys.
 func FuzzBinaryBatch(f *testing.F) {
 	f.Add([]byte("\x01\x01\x00\x00\x00\x01\x00\x00\x00\x01a"))
 	f.Add([]byte("\x01\x02\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x02ab"))
@@ -309,7 +309,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// What follows the first item too many is not read, and nothing is kept for it.
+// Nothing is read or kept after the first item too many.
 func TestAListIsReadNoFurtherThanItsLimit(t *testing.T) {
 	for begins, decode := range map[string]func(*listBody) error{
 		`{"keys":[`:   func(l *listBody) error { _, err := decodeJSONBatch(l, 1000); return err },

@@ -42,7 +42,7 @@ func (a *API) pool(c *gin.Context) (*balance.Pool, error) {
 	return nil, errUnknownPool
 }
 
-// assignment is the answer to POST and, but for the endpoint, to PUT.
+// assignment is the answer to POST and, without the endpoint, to PUT.
 type assignment struct {
 	ID        string              `json:"assignment,omitempty"`
 	Endpoint  *assignmentEndpoint `json:"endpoint,omitempty"`
@@ -54,8 +54,7 @@ type assignmentEndpoint struct {
 	URL  string `json:"url"`
 }
 
-// assign answers POST of an assignment. It has no body: whatever is sent is
-// not looked at.
+// assign answers POST of an assignment. It ignores the body.
 func (a *API) assign(c *gin.Context, _ cache.Key) error {
 	p, err := a.pool(c)
 	if err != nil {
@@ -133,10 +132,10 @@ func (a *API) putEndpoint(c *gin.Context, _ cache.Key) error {
 	}
 	put, ok := p.Endpoint(name)
 	if put.Reason != "" {
-		// A 204 has no body that could say it.
+		// A 204 has no body that could have the reason.
 		c.Writer.Header()["Kring-Reason"] = []string{headerText(put.Reason)}
 	}
-	if !created || !ok { // or removed again meanwhile
+	if !created || !ok { // not ok: the endpoint was removed meanwhile
 		return a.done(c, status(created))
 	}
 	c.Writer.Header()["Kring-Node"] = a.nodeValue
@@ -178,7 +177,7 @@ func decodeEndpoint(body []byte) (change balance.EndpointChange, err error) {
 	return change, err
 }
 
-// poolError is what a pool's error means to a client.
+// poolError is the client's error for an error of a pool.
 func poolError(err error) error {
 	var change *balance.ChangeError
 	switch {

@@ -104,7 +104,7 @@ func TestAssignments(t *testing.T) {
 	}
 }
 
-func TestNobodyIsEligible(t *testing.T) { // A12
+func TestNobodyIsEligible(t *testing.T) {
 	s := servePools(t)
 	got := s.do(t, "POST /v1/pools/nobody/assignments")
 	if got.StatusCode != 503 || got.Header.Get("Retry-After") == "" || got.Header.Get("Content-Type") != "application/problem+json" ||
@@ -131,14 +131,14 @@ func TestEndpoints(t *testing.T) {
 		{"PUT " + path + "d", `{"url":"ftp://h"}`, 400, "must begin with http"},
 		{"PUT " + path + "c", `{"weight":-1}`, 400, "weight: -1"},
 		{"PUT " + path + "c", `{"weight":1.5}`, 400, shape},
-		{"PUT " + path + "c", `{"wieght":1}`, 400, `\"wieght\" is no member`},
-		{"PUT " + path + "z", `{"URL":"http://127.0.0.1:8102"}`, 400, `\"URL\" is no member`},
-		{"PUT " + path + "z", `{"Url":"http://127.0.0.1:8102","url":"http://127.0.0.1:8102"}`, 400, `\"Url\" is no member`},
+		{"PUT " + path + "c", `{"wieght":1}`, 400, `\"wieght\" is not a member`},
+		{"PUT " + path + "z", `{"URL":"http://127.0.0.1:8102"}`, 400, `\"URL\" is not a member`},
+		{"PUT " + path + "z", `{"Url":"http://127.0.0.1:8102","url":"http://127.0.0.1:8102"}`, 400, `\"Url\" is not a member`},
 		{"PUT " + path + "z", `{"\u0075rl":"http://127.0.0.1:8102","url":"http://127.0.0.1:8103"}`, 400, `\"url\" is there twice`},
 		{"PUT " + path + "z", `{"url":"http://127.0.0.1:8102","url":"http://127.0.0.1:8102"}`, 400, `\"url\" is there twice`},
 		{"PUT " + path + "c", `{"weight":1,"eligible":false,"weight":2}`, 400, `\"weight\" is there twice`},
-		{"PUT " + path + "z", `{"":1}`, 400, `\"\" is no member`},
-		{"PUT " + path + "z", `{"` + strings.Repeat("x", 5000) + `":1}`, 400, `is no member`},
+		{"PUT " + path + "z", `{"":1}`, 400, `\"\" is not a member`},
+		{"PUT " + path + "z", `{"` + strings.Repeat("x", 5000) + `":1}`, 400, `is not a member`},
 		{"PUT " + path + "c", `{"url":null}`, 400, shape},
 		{"PUT " + path + "c", `{"weight":null}`, 400, shape},
 		{"PUT " + path + "c", `{"eligible":null}`, 400, shape},
@@ -226,8 +226,8 @@ func TestPutOfAnEndpointThatIsNotUsedSaysWhy(t *testing.T) {
 	}
 }
 
-// A pool has no room for ever more endpoints; those that it has can be changed,
-// and one that is removed makes room.
+// The number of endpoints of a pool is bounded. Present endpoints can be changed,
+// and a removed endpoint makes room.
 func TestEndpointsOfAPoolAreLimited(t *testing.T) {
 	s := servePools(t)
 	path := "/v1/pools/docs/endpoints/"
@@ -298,8 +298,8 @@ func TestPoolRoles(t *testing.T) {
 	}
 }
 
-// A pool whose shared state cannot be reached goes on assigning, and refuses
-// what all processes would have to know.
+// A pool whose shared state cannot be reached still assigns, but refuses changes
+// that all processes would have to know.
 func TestDegradedPool(t *testing.T) {
 	redis := balance.DefaultRedisConfig()
 	redis.Address = "127.0.0.1:1" // nobody listens there

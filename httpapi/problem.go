@@ -30,12 +30,12 @@ type problem struct {
 	Unconfirmed []string `json:"unconfirmed,omitempty"`
 }
 
-// fail answers a request with a problem. The error itself goes to the log only
-// if it is this server's own fault; all others are the caller's to read.
+// fail answers a request with a problem. Only an error that is this node's own
+// fault goes to the log.
 func (a *API) fail(c *gin.Context, err error) {
 	e, f := known(err)
 	if e.Code == errClientGone.Code && c.Request.Context().Err() == nil {
-		// The client is there: what was cancelled is the work, at a stop.
+		// The client is there: a stop of the node has cancelled the work.
 		e = cache.ErrDraining.Because(err)
 		f = failures[e.Code]
 	}
@@ -43,11 +43,11 @@ func (a *API) fail(c *gin.Context, err error) {
 		a.logInternal(c, err)
 	}
 	if c.Writer.Written() {
-		// Half an answer is out: only a broken connection tells the client so.
+		// Half an answer is sent: only a broken connection tells the client so.
 		panic(http.ErrAbortHandler)
 	}
 	if e.Code == errClientGone.Code {
-		// Nobody reads it: the status is for the log and the counter.
+		// No client reads this: the status is for the log and the counter.
 		c.Writer.WriteHeader(f.status)
 		panic(http.ErrAbortHandler)
 	}
@@ -83,8 +83,8 @@ func (a *API) fail(c *gin.Context, err error) {
 	a.write(c, body)
 }
 
-// attributeProblem says of a request for a key where its problem comes from, if
-// what has answered it has not. It was refused here then.
+// attributeProblem names the source of the problem of a request for a key: this
+// node, unless a header names another source already.
 func (a *API) attributeProblem(c *gin.Context, code cache.Code) {
 	prefix, isKey := strings.CutSuffix(c.FullPath(), ":group/*key")
 	if !isKey || prefix != "/v1/cache/" || code == errUnauthorized.Code || code == errForbidden.Code {
@@ -109,7 +109,7 @@ func (a *API) logInternal(c *gin.Context, err error) {
 		slog.String("request_id", a.requestID(c)), slog.Any("error", err))
 }
 
-// render writes the problem as the client can read it.
+// render writes the problem in the form that the client prefers.
 func (p *problem) render(accept []string) (body []byte, contentType string) {
 	if text := weight(accept, "text/plain"); text > weight(accept, "application/problem+json", "application/json") {
 		line := strconv.Itoa(p.Status) + " " + p.Type[len("/problems/"):] + ": " + p.Title + ": " + p.Detail
@@ -128,8 +128,8 @@ func (p *problem) render(accept []string) (body []byte, contentType string) {
 	return append(body, '\n'), "application/problem+json"
 }
 
-// panicError is what a handler's panic becomes: an error that has no code, so
-// that it is answered as an internal one.
+// panicError is the error of a handler that panicked. It has no code, so it is
+// answered as an internal error.
 type panicError struct {
 	value any
 	stack []byte
@@ -139,8 +139,7 @@ func (e *panicError) Error() string { return fmt.Sprintf("panic: %v\n%s", e.valu
 
 func stack() []byte { return debug.Stack() }
 
-// unread has the error for each status that a client may get whose request was
-// not read.
+// unread has the error of each status that answers a request that was not read.
 var unread = map[int]*cache.Error{
 	http.StatusBadRequest:                  errBadRequest,
 	http.StatusExpectationFailed:           errExpectation,
@@ -150,7 +149,7 @@ var unread = map[int]*cache.Error{
 	http.StatusHTTPVersionNotSupported:     errHTTPVersion,
 }
 
-// explainUnread is the whole answer to a client whose request was not read.
+// explainUnread is the whole answer to a request that was not read.
 func (a *API) explainUnread(status int) []byte {
 	code := unread[status].Code
 	f := failures[code]

@@ -21,10 +21,9 @@ import (
 )
 
 // profile serves the runtime's profiles under the paths that `go tool pprof`
-// knows: to admins and, where no tokens are configured, on connections that
-// came in on loopback. Package net/http/pprof is not used: it puts its routes
-// on http.DefaultServeMux for whoever serves that, and adds 260 KB to the
-// program.
+// knows. They are for admins and, where no tokens are configured, for connections
+// that came in on loopback. Package net/http/pprof is not used: it adds its routes
+// to http.DefaultServeMux, which other code may serve, and 260 KB to the program.
 func (a *API) profile(c *gin.Context, _ cache.Key) error {
 	if a.auth.open() && !onLoopback(c.Request) {
 		return errForbidden.With("profiles need an admin token, or a listener on loopback")
@@ -50,7 +49,7 @@ func (a *API) profile(c *gin.Context, _ cache.Key) error {
 	if name == "heap" && query.Get("gc") != "" {
 		runtime.GC()
 	}
-	debug, _ := strconv.Atoi(query.Get("debug")) // anything else is 0, the form for tools
+	debug, _ := strconv.Atoi(query.Get("debug")) // 0, the form for tools, if it is no number
 	kind := "application/octet-stream"
 	if debug > 0 {
 		kind = "text/plain; charset=utf-8"
@@ -59,7 +58,7 @@ func (a *API) profile(c *gin.Context, _ cache.Key) error {
 	return p.WriteTo(c.Writer, debug)
 }
 
-// profiles lists what there is.
+// profiles is a list of all profiles.
 func profiles() string {
 	var b strings.Builder
 	b.WriteString("cmdline\nprofile?seconds=30\ntrace?seconds=1\n")
@@ -69,8 +68,7 @@ func profiles() string {
 	return b.String()
 }
 
-// watch writes what the runtime records for ?seconds, or until the client
-// goes away.
+// watch writes what the runtime records in ?seconds, or until the client has gone.
 func (a *API) watch(c *gin.Context, seconds float64, start func(io.Writer) error, stop func()) error {
 	if text := c.Request.URL.Query().Get("seconds"); text != "" {
 		var err error
@@ -78,7 +76,7 @@ func (a *API) watch(c *gin.Context, seconds float64, start func(io.Writer) error
 			return errBadRequest.With("seconds must be a number from 0 to 3600")
 		}
 	}
-	// It may take longer than any client's request.
+	// A profile may take longer than any other request.
 	control := http.NewResponseController(c.Writer)
 	for _, lift := range []func(time.Time) error{control.SetReadDeadline, control.SetWriteDeadline} {
 		if err := lift(time.Time{}); err != nil {
@@ -87,7 +85,7 @@ func (a *API) watch(c *gin.Context, seconds float64, start func(io.Writer) error
 	}
 	ctx, cancel := context.WithTimeout(c.Request.Context(), time.Duration(seconds*float64(time.Second)))
 	defer cancel()
-	beginProfile(c, "application/octet-stream") // first: a trace is written from the start
+	beginProfile(c, "application/octet-stream") // before start, which writes the head of a trace
 	if err := start(c.Writer); err != nil {
 		return cache.ErrOverloaded.With("a profile is being recorded already").Because(err)
 	}

@@ -14,7 +14,8 @@ const (
 	// into one frame of the peer link.
 	maxTags     = 1000
 	maxTagBytes = 32 << 10
-	// maxPurgeBody is what they take in JSON: each byte may be escaped as \u00XX.
+	// maxPurgeBody is how many bytes they take in JSON: each byte may be escaped as
+	// \u00XX.
 	maxPurgeBody = 1<<10 + 6*maxTagBytes + 16*maxTags
 )
 
@@ -31,8 +32,7 @@ func (a *API) purge(c *gin.Context, key cache.Key) error {
 	return a.done(c, http.StatusNoContent)
 }
 
-// plainRequest refuses a purge with a query or a condition: there is none that
-// it would heed.
+// plainRequest refuses a purge with a query or a condition: a purge has neither.
 func plainRequest(r *http.Request) error {
 	if err := checkQuery(r.URL.RawQuery); err != nil {
 		return err
@@ -40,7 +40,7 @@ func plainRequest(r *http.Request) error {
 	return unconditional(r.Header)
 }
 
-// purgeTags answers POST of the tags whose entries are to go from a group.
+// purgeTags answers POST of tags: the entries that have them go from the group.
 func (a *API) purgeTags(c *gin.Context, key cache.Key) error {
 	r := c.Request
 	if err := plainRequest(r); err != nil {
@@ -78,7 +78,7 @@ func decodeTags(in *listBody) ([]string, error) {
 		return nil
 	})
 	if err == nil && len(tags) == 0 {
-		err = errBadRequest.With("no tag is given; DELETE of the group drops all of it")
+		err = errBadRequest.With("no tag is given; a DELETE of the group purges all of it")
 	}
 	return tags, err
 }

@@ -54,13 +54,13 @@ func (a *API) put(c *gin.Context, key cache.Key) error {
 	return a.done(c, http.StatusNoContent)
 }
 
-// readDescription reads what a PUT's header says of the value.
+// readDescription reads the headers of a PUT that describe the value.
 func readDescription(header http.Header, req *cache.Request) error {
 	if len(header["Content-Type"]) > 1 {
 		return errBadRequest.With("Content-Type is given twice")
 	}
 	req.ContentType = header.Get("Content-Type")
-	// A list, which may stand in several fields (RFC 9110 §8.4, §5.3).
+	// A list may be split over several fields (RFC 9110 §8.4, §5.3).
 	req.ContentEncoding = strings.Join(header["Content-Encoding"], ", ")
 	if len(req.ContentType) > maxContentType || len(req.ContentEncoding) > maxContentType {
 		return errBadRequest.With("Content-Type or Content-Encoding is too long")
@@ -69,7 +69,7 @@ func readDescription(header http.Header, req *cache.Request) error {
 		req.ContentType = "application/octet-stream"
 	}
 	if header.Get("Content-Range") != "" {
-		return errBadRequest.With("a PUT replaces the whole value")
+		return errBadRequest.With("a PUT replaces the whole value, so it has no Content-Range")
 	}
 	return nil
 }

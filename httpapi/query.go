@@ -10,7 +10,7 @@ import (
 	"kring/cache"
 )
 
-// queryTTL reads ?ttl=30s. 0 is the group's own.
+// queryTTL reads ?ttl=30s. 0 stands for the group's own.
 func queryTTL(query string) (time.Duration, error) {
 	if query == "" {
 		return 0, nil
@@ -33,9 +33,9 @@ func queryTTL(query string) (time.Duration, error) {
 	return d, nil
 }
 
-// checkQuery refuses a write with a parameter that nobody knows. It is a slip,
-// ?tll=30s, or belongs to the key, whose ? was to be escaped: to go on would
-// write what was not meant, or where it was not.
+// checkQuery refuses a write with an unknown parameter. Either it is a slip, as in
+// ?tll=30s, or it belongs to the key, whose ? should have been escaped. The write
+// would do what its client did not mean.
 func checkQuery(query string, known ...string) error {
 	for query != "" {
 		var one string

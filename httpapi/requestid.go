@@ -13,8 +13,8 @@ const (
 	requestIDOut = "X-Request-ID"
 )
 
-// requestIDs makes ids that do not repeat: a random word of this process and
-// a counter.
+// requestIDs makes ids that do not repeat. An id is a random word of this process
+// and a counter.
 type requestIDs struct {
 	word string
 	last atomic.Uint64
@@ -27,8 +27,8 @@ func (s *requestIDs) next() string {
 	return string(strconv.AppendUint(append(b[:0], s.word...), s.last.Add(1), 36))
 }
 
-// requestID is the client's own id of its request if that is fit for logs, or
-// a new one. The answer's header keeps it.
+// requestID is the client's own id of its request if it is fit for logs, or else a
+// new id. The header of the answer keeps it.
 func (a *API) requestID(c *gin.Context) string {
 	h := c.Writer.Header()
 	//lint:ignore SA1008 the name is spelt X-Request-ID, which canonicalisation would change

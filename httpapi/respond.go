@@ -10,7 +10,7 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// What a header is set to for every answer, shared and never written to.
+// Values of headers that all answers share. Nothing may write to them.
 var (
 	nosniff        = []string{"nosniff"}
 	mustRevalidate = []string{"max-age=0, must-revalidate"}
@@ -51,8 +51,7 @@ func (a *API) respond(c *gin.Context, contentType string, body []byte) {
 	a.write(c, body)
 }
 
-// write sends a body in one go. An error means that the client is gone, which
-// is nobody's fault here.
+// write sends a body in one piece. An error means only that the client has gone.
 func (a *API) write(c *gin.Context, body []byte) {
 	if _, err := c.Writer.Write(body); err != nil {
 		a.log.LogAttrs(c.Request.Context(), slog.LevelDebug, "answer not written",
@@ -60,7 +59,7 @@ func (a *API) write(c *gin.Context, body []byte) {
 	}
 }
 
-// nameOwner names the node that has acted for the key, if there is one.
+// nameOwner names the node that has acted for the key, if one has.
 func (a *API) nameOwner(h http.Header, node string) {
 	switch node {
 	case "":

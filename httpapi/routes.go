@@ -35,7 +35,7 @@ func (a *API) routes() []route {
 		{"DELETE", "/v1/pools/:pool/endpoints/:name", roleAdmin, noKey, true, a.removeEndpoint},
 		{"GET", "/debug/pprof/*name", roleAdmin, noKey, false, a.profile},
 
-		// Nodes prove the cluster's secret to each other; they have no token.
+		// Nodes have no token: they prove the cluster's secret to each other.
 		{"GET", peers.LinkPath, roleNone, noKey, false, a.link},
 	}
 }

@@ -28,14 +28,14 @@ type route struct {
 	path   string
 	need   role
 	scope  scope
-	// bounded routes count against limits.requests_in_flight. The others must
-	// work most of all when there is too much going on.
+	// bounded routes count against limits.requests_in_flight. The others are needed
+	// most when the node is overloaded.
 	bounded bool
 	handle  func(c *gin.Context, key cache.Key) error
 }
 
-// handler wraps a route in what all routes need, in one function instead of a
-// chain of middleware: the chain would be a good part of a hit's cost.
+// handler adds to a route what all routes need. It is one function instead of a
+// chain of middleware, which would be a good part of a hit's cost.
 func (a *API) handler(rt route) gin.HandlerFunc {
 	m := a.metrics.route(rt.method, rt.path)
 	prefix, _, _ := strings.Cut(rt.path, ":group")
@@ -75,13 +75,13 @@ func (a *API) serve(c *gin.Context, rt *route, prefix string) error {
 	case http.MethodGet, http.MethodHead:
 		if r.ContentLength != 0 {
 			c.Writer.Header().Set("Connection", "close")
-			return errBadRequest.With("a " + r.Method + " has no body")
+			return errBadRequest.With("a " + r.Method + " must have no body")
 		}
 	default:
 		// A web page of another origin must not write through its reader's
 		// browser to a node on the reader's loopback.
 		if err := a.cross.Check(r); err != nil {
-			return errForbidden.With("cross-origin request of a browser")
+			return errForbidden.With("a browser sent this for a page of another origin")
 		}
 	}
 	return rt.handle(c, key)

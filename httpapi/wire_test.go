@@ -18,8 +18,8 @@ import (
 	"kring/peers"
 )
 
-// TestMalformed sends what no client should. Each is answered once, and the
-// connection ends there: what follows might be read as another request.
+// TestMalformed sends malformed requests. Each is answered once, and then the
+// connection ends: the rest might be read as another request.
 func TestMalformed(t *testing.T) {
 	const smuggled = "GET /v1/cache/kv/smuggled HTTP/1.1\r\nHost: k\r\n\r\n"
 	const put10 = "PUT /v1/cache/kv/a HTTP/1.0\r\n"
@@ -207,8 +207,8 @@ func (e slowElsewhere) call(ctx context.Context, _ *peers.Request) (peers.Reply,
 	}
 }
 
-// TestASlowWriteOfAHalfClosedClient: a client that has said all it had to gets to
-// hear what became of its write, however long that takes.
+// TestASlowWriteOfAHalfClosedClient: a client that has closed its sending side
+// gets the answer to its write, however late.
 func TestASlowWriteOfAHalfClosedClient(t *testing.T) {
 	for _, c := range []struct {
 		line, body string
@@ -272,8 +272,8 @@ func stuckCall(ctx context.Context, _ *peers.Request) (peers.Reply, error) {
 	}
 }
 
-// TestAWritesTimeEnds: a write whose client waits for ever ends at
-// request_timeout, whatever becomes of it.
+// TestAWritesTimeEnds: a write ends at request_timeout, even if its client waits
+// longer.
 func TestAWritesTimeEnds(t *testing.T) {
 	s := serve(t, actsElsewhere(t, stuckCall), func(c *setup) {
 		c.options.Limits.RequestTimeout = 20 * time.Millisecond

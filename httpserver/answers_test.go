@@ -68,8 +68,8 @@ func TestAnEntryIsChargedOnceHoweverManyReadIt(t *testing.T) {
 	}
 }
 
-// A request that waits for room does not keep its value in memory: then it would
-// have what it waits for.
+// A request that waits for room does not keep its value in memory, or its wait
+// would save none.
 func TestAValueIsNotKeptWhileThereIsNoRoomForIt(t *testing.T) {
 	b, _ := testAnswers(100, nil)
 	full := b.answer(nil)
@@ -108,8 +108,8 @@ func TestAValueIsNotKeptWhileThereIsNoRoomForIt(t *testing.T) {
 	runtime.KeepAlive(stored)
 }
 
-// What arrives from another node stays charged from its first byte to the last
-// that is written of it.
+// A value from another node is charged from its first byte that arrives to its
+// last byte that is written.
 func TestAValueOfAnotherNodeIsChargedOnceOnItsWay(t *testing.T) {
 	r := newAnswers(100)
 	e := &value{}
@@ -151,8 +151,8 @@ func TestAValueOfAnotherNodeIsChargedOnceOnItsWay(t *testing.T) {
 	})
 }
 
-// Whatever requests do, and in whatever order, the bytes in use are the sum of
-// what they hold, at most the budget, and nothing in the end.
+// The bytes in use are always the sum of what requests hold, never more than the
+// budget, and 0 in the end.
 func TestTheBudgetsBooksBalance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most = 1000
@@ -186,7 +186,7 @@ func TestTheBudgetsBooksBalance(t *testing.T) {
 			}()
 		}
 		for range 2000 {
-			synctest.Wait() // for those that have been given room to say for what
+			synctest.Wait() // until each that got room has accounted for it
 			b.mu.Lock()
 			sum := int64(0)
 			for _, c := range b.charges {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// What a body has of the budget is what it holds, once it has been read: in a
-// slice of exactly its size.
+// Once a body has been read, the budget is charged with exactly its size, and so
+// large is its slice.
 func TestABodysRoomIsWhatItHolds(t *testing.T) {
 	const limit = 300_000
 	for _, size := range []int64{0, 1, firstPiece - 1, firstPiece, firstPiece + 1, firstRoom, firstRoom + 1, 65_537, limit - 1, limit} {
@@ -42,7 +42,7 @@ func TestABodysRoomIsWhatItHolds(t *testing.T) {
 	}
 }
 
-// While a body comes its room is a small multiple of what has come.
+// While a body arrives, its room is a small multiple of what has arrived.
 func TestABodysRoomGrowsWithWhatComes(t *testing.T) {
 	const size = 1 << 20
 	for name, c := range map[string]struct{ length, factor int64 }{"known": {size, 4}, "unknown": {-1, 2}} {
@@ -90,8 +90,8 @@ func TestABodyAboveItsLimit(t *testing.T) {
 	}
 }
 
-// A client is waited for while its body is read, and not afterwards: then it
-// would be turned away for what the node takes its time for.
+// A client counts as waited for while its body is read, and no longer: it must not
+// be turned away for the node's own slowness.
 func TestAClientIsWaitedForWhileItsBodyIsRead(t *testing.T) {
 	c := &connection{owner: &connections{}}
 	later := time.Now().Add(time.Hour)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// quietness is what a test says of each connection.
+// quietness is how long each connection has been quiet.
 type quietness map[*connection]time.Duration
 
 var errFull = errors.New("full")
@@ -118,8 +118,8 @@ func TestRoomGoesToTheFirstThatWaits(t *testing.T) {
 	})
 }
 
-// Who gives up waiting no longer holds up those behind it.
-func TestWhoGivesUpLetsInThoseBehind(t *testing.T) {
+// A request that gives up waiting no longer holds up the next ones.
+func TestARequestThatGivesUpLetsInTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, _ := testBudget(10, nil)
 		if err := b.share(nil).Take(t.Context(), 8); err != nil {
@@ -150,8 +150,8 @@ func TestWhoGivesUpLetsInThoseBehind(t *testing.T) {
 	})
 }
 
-// Nobody is turned away for room that somebody is about to give back.
-func TestThoseOnTheirWayOutAreCounted(t *testing.T) {
+// No client is turned away for room that another is about to give back.
+func TestRoomThatIsAboutToBeFreeIsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		quiet, quietest := new(connection), new(connection)
 		b, ended := testBudget(20, quietness{quiet: 2 * time.Second, quietest: 3 * time.Second})
@@ -173,8 +173,8 @@ func TestThoseOnTheirWayOutAreCounted(t *testing.T) {
 	})
 }
 
-// Those that need little do not wait behind one that needs much, while there is
-// room for them.
+// A request that needs little does not wait behind one that needs much, while
+// there is room for it.
 func TestALittleRoomIsThereForWhoNeedsNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, _ := testBudget(1000, nil)
@@ -209,8 +209,8 @@ func TestALittleRoomIsThereForWhoNeedsNoMore(t *testing.T) {
 	})
 }
 
-// Whoever is kept out by what is left to small requests alone is let in for one
-// who is quiet, too.
+// A request that only the reserve for small ones keeps out gets the room of a
+// quiet client, too.
 func TestTheQuietMakeRoomBesideTheReserve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		quiet := new(connection)

@@ -1,7 +1,6 @@
 package httpserver
 
 import (
-	"bytes"
 	"errors"
 	"net/http"
 )
@@ -47,21 +46,4 @@ func TurnAway(r *http.Request) {
 	if c := connectionOf(r); c != nil && (r.ContentLength != 0 || !r.ProtoAtLeast(1, 1)) {
 		c.turnedAway.Store(true)
 	}
-}
-
-// namesTransferEncoding looks for the field among the lines before the first
-// empty one.
-func namesTransferEncoding(head []byte) bool {
-	const name = "transfer-encoding"
-	for line := range bytes.SplitSeq(head, []byte("\n")) {
-		line = bytes.TrimSuffix(line, []byte("\r"))
-		if len(line) == 0 {
-			return false
-		}
-		field, _, _ := bytes.Cut(line, []byte(":"))
-		if len(field) >= len(name) && bytes.EqualFold(bytes.TrimSpace(field), []byte(name)) {
-			return true
-		}
-	}
-	return false
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// No client may hold a connection for ever, in whatever state: each stage has its
-// time, which follows the request timeout.
+// No client may hold a connection for ever: each stage has its time limit, which
+// follows the request timeout.
 func TestEachStageOfAConnectionHasItsTime(t *testing.T) {
 	for _, timeout := range []time.Duration{time.Second, 30 * time.Second} {
 		s := New(Config{RequestTimeout: timeout, MaxHeaderBytes: 100, Log: slog.New(slog.DiscardHandler)}).HTTP(http.NotFoundHandler())

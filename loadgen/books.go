@@ -64,10 +64,10 @@ func (b *Books) rows() (rows []string) {
 }
 
 const (
-	// settleTime is how long the books may take to balance: a request in flight
+	// balanceTimeout is how long the books may take to balance: a request in flight
 	// is counted only at its end.
-	settleTime = 5 * time.Second
-	settleStep = 50 * time.Millisecond
+	balanceTimeout = 5 * time.Second
+	balanceStep    = 50 * time.Millisecond
 )
 
 // auditor reads the books of all nodes and of the origin.
@@ -153,13 +153,13 @@ func (a *auditor) silentEntries(ctx context.Context) (silent []string) {
 	return silent
 }
 
-// poll calls done every settleStep until it returns true, settleTime is over,
+// poll calls done every balanceStep until it returns true, balanceTimeout is over,
 // or ctx ends. It also waits before the first call, to give the caller's last
 // reading time to change.
 func poll(ctx context.Context, done func() bool) bool {
-	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	ctx, cancel := context.WithTimeout(ctx, balanceTimeout)
 	defer cancel()
-	tick := time.NewTicker(settleStep)
+	tick := time.NewTicker(balanceStep)
 	defer tick.Stop()
 	for {
 		select {
@@ -250,10 +250,10 @@ func (p *ledgerPage) compare(now *ledgerPage, withOrigin bool) (books Books, ori
 		}
 	}
 	for _, id := range slices.Concat(p.missing, now.missing) {
-		books.skip("the cluster: %s does not tell its books", id)
+		books.skip("the cluster: %s does not show its books", id)
 	}
 	if p.busy {
-		books.skip("the cluster: somebody else uses it")
+		books.skip("the cluster: other clients use it")
 	}
 	if now.guessed && peer != served+abandoned {
 		// An unknown node that served the rest has its own books and loads.

@@ -72,7 +72,7 @@ func TestBooks(t *testing.T) {
 		{name: "secret loads", cook: func(b map[string]int64) { b["origin"]++ }, wrong: "it saw 20 loads, the nodes count 0"},
 		{name: "origin reset", cook: func(b map[string]int64) { b["origin"] = -1 }, notChecked: "the origin: it was restarted or reset"},
 		{name: "an entry node at a URL with a slash", members: `{"members":[{"id":"fake","url":"SELF/"}]}`},
-		{name: "a dead member", members: `{"members":[{"id":"fake","url":"SELF"},{"id":"dead","url":"http://127.0.0.1:1"}]}`, notChecked: "the cluster: dead does not tell its books", silent: "dead"},
+		{name: "a dead member", members: `{"members":[{"id":"fake","url":"SELF"},{"id":"dead","url":"http://127.0.0.1:1"}]}`, notChecked: "the cluster: dead does not show its books", silent: "dead"},
 		{name: "a member that the others do not hear", members: `{"members":[{"id":"fake","url":"SELF","state":"down"}]}`, silent: "fake"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -59,14 +59,14 @@ func TestWhatKeepsBooksFromBeingCompared(t *testing.T) {
 		{
 			name: "a member that said nothing, then nothing again", before: func(p *ledgerPage) { delete(p.nodes, "b"); p.missing = []string{"b"} },
 			now:        func(p *ledgerPage) { delete(p.nodes, "b"); p.missing = []string{"b"} },
-			notChecked: []string{"the cluster: b does not tell its books"},
+			notChecked: []string{"the cluster: b does not show its books"},
 		},
 		{
-			name: "somebody else", before: func(p *ledgerPage) { p.busy = true },
-			notChecked: []string{"the cluster: somebody else uses it"},
+			name: "another client", before: func(p *ledgerPage) { p.busy = true },
+			notChecked: []string{"the cluster: other clients use it"},
 		},
 		{
-			name: "a call that nobody served", now: func(p *ledgerPage) { change(p, "a", func(b *nodeBooks) { b.Gets, b.Peer = 11, 5 }) },
+			name: "a call that no node served", now: func(p *ledgerPage) { change(p, "a", func(b *nodeBooks) { b.Gets, b.Peer = 11, 5 }) },
 			wrong: []string{"the cluster: 1 gets went to other nodes, but 0 were served and 0 abandoned"},
 		},
 		{

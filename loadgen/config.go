@@ -40,9 +40,9 @@ type Config struct {
 	// Write and Delete are shares of the requests, 0 to 1. Default: 0.
 	Write, Delete float64
 	// ValueSize is the length in bytes of the pad in put values. A file of keys
-	// may give other sizes.
+	// may give other sizes. Default: 100. Zero: no pad.
 	ValueSize int
-	// Timeout bounds each request with its retries. Zero is refused.
+	// Timeout bounds each request with its retries. Default: 30s. Zero is refused.
 	Timeout time.Duration
 	// Origin is the URL of the demo origin. Its loads are counted before and
 	// after, so only this cluster may use it meanwhile. Default: empty, not

@@ -70,7 +70,7 @@ func (o demoOrigin) do(ctx context.Context, method, path string, body []byte, in
 			err = fmt.Errorf("--origin: %s: %s %s: %w", o.url, method, path, err)
 		}
 	}()
-	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	ctx, cancel := context.WithTimeout(ctx, balanceTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(o.url, "/")+path, bytes.NewReader(body))
 	if err != nil {

@@ -103,7 +103,7 @@ func (s *stage) expired(ctx context.Context, clients int) error {
 	}
 	loads, err := s.loadsOf(ctx, key)
 	s.within(r, loads, 2, 2, "expired key: loads", "2, the first one included")
-	s.within(r, r.waited(), 0, 0, "expired key: clients who waited", "0")
+	s.within(r, r.waited(), 0, 0, "expired key: clients that waited", "0")
 	s.noErrors("expired key", r)
 	return err
 }

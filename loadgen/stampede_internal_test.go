@@ -12,7 +12,7 @@ func TestOneForEachFlight(t *testing.T) {
 	}{
 		{"two flights", 2, 0, nil, true},
 		{"one flight was not the origin's", 1, 0, nil, false},
-		{"a load that nobody asked for", 3, 0, nil, false},
+		{"a load without a request", 3, 0, nil, false},
 		{"a client turned to another node", 3, 1, nil, true},
 		{"a node turned to another", 4, 0, map[string]int64{"stand-in": 2}, true},
 		{"more than who turned to another", 5, 1, map[string]int64{"stand-in": 1}, false},

@@ -19,9 +19,9 @@ type Config struct {
 	// "id=http://host:port" or "id=http://host:port;weight=N". Default: empty,
 	// this node alone.
 	Peers []string `mapstructure:"peers"`
-	// Electors are not used in this version. Default: empty.
+	// Electors are not used in this version. Default: empty, the only value.
 	Electors []string `mapstructure:"electors"`
-	// Lease is not used in this version. Default: 1s. Zero has no effect.
+	// Lease is not used in this version. Default: 1s, the only value.
 	Lease time.Duration `mapstructure:"lease"`
 	// Replicas is how many nodes hold a copy of each entry. Default: 1, the
 	// only value of this version.
@@ -30,7 +30,7 @@ type Config struct {
 	// 1 to 65536. Default: 512. Zero is refused.
 	VirtualNodes int `mapstructure:"virtual_nodes"`
 	// Weight is this node's share of the ring relative to the others, 1 to
-	// 1000. Default: 1.
+	// 1000. Default: 1. Zero is refused.
 	Weight int `mapstructure:"weight"`
 	// Hash is crc32 (with a finaliser) or crc32-plain, which places keys as
 	// golang/groupcache does. Default: crc32.

@@ -9,10 +9,10 @@ import (
 	"kring/membership"
 )
 
-// CheckAddress refuses a node that listens elsewhere than the others will call
-// it: they go by the URL in cluster.peers. Where the two are meant to differ, as
-// behind a mapped port, node.advertise says so. A configuration that is Shared
-// is of no node, and nothing is wrong with it.
+// CheckAddress refuses a node that listens elsewhere than at its URL in
+// cluster.peers, where the others will call it. If the two differ on purpose,
+// as behind a mapped port, node.advertise must say so. A Shared configuration
+// passes: it is not the configuration of one node.
 func (c Config) CheckAddress() error {
 	if c.Node.Advertise != "" || len(c.Cluster.Peers) == 0 || c.Shared() {
 		return nil
@@ -31,12 +31,12 @@ func (c Config) CheckAddress() error {
 	}
 	there := view.Members[i].URL
 	return check(listensAt(c.Node.Listen, there), "node.listen",
-		"%q is not what cluster.peers tells the others about %s (%s): without node.listen the node listens there; if another address leads to it, set node.advertise to that URL",
+		"%q is not the address that cluster.peers has for %s (%s): without node.listen the node listens there; if another address leads to it, set node.advertise to that URL",
 		c.Node.Listen, id, there)
 }
 
-// ListedAddress is host:port of the URL that cluster.peers has for this node;
-// "" if there is none.
+// ListedAddress is host:port of this node's URL in cluster.peers; "" if the
+// list lacks the node.
 func (c Config) ListedAddress() string {
 	id, err := nodeID(c.Node)
 	if err != nil {
@@ -54,7 +54,7 @@ func (c Config) ListedAddress() string {
 		}
 		moved := c.Node
 		moved.Listen = u.Host
-		// The id may be made of the port.
+		// The id may contain the port.
 		if _, _, err := splitAddress(u.Host); err == nil && sameID(moved, id) {
 			return u.Host
 		}
@@ -68,8 +68,8 @@ func sameID(i Identity, id string) bool {
 	return err == nil && own == id
 }
 
-// listensAt reports whether who listens on an address can be reached at a URL,
-// as far as that can be told without resolving names.
+// listensAt reports whether a node that listens on address can be reached at
+// the URL there, as far as this shows without resolving names.
 func listensAt(address, there string) bool {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -85,8 +85,7 @@ func listensAt(address, there string) bool {
 		strings.EqualFold(u.Hostname(), "localhost") && ip.IsLoopback() || strings.EqualFold(host, "localhost") && other.IsLoopback()
 }
 
-// addressOf is the address that a host is; nil if it is a name that would have
-// to be resolved.
+// addressOf is the IP address of a host, or nil if the host is a name.
 func addressOf(host string) net.IP {
 	if strings.EqualFold(host, "localhost") {
 		return net.IPv4(127, 0, 0, 1)

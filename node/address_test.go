@@ -6,8 +6,8 @@ import (
 	"kring/node"
 )
 
-// What the others are told about a node must be where it listens, as far as
-// that can be seen without resolving names.
+// The address that the other nodes have for a node must be the one where it
+// listens, as far as that shows without resolving names.
 func TestCheckAddress(t *testing.T) {
 	const peers = "n1=http://10.0.0.1:8001"
 	for _, row := range []struct {

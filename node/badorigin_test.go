@@ -19,18 +19,18 @@ import (
 	"kring/node/nodetest"
 )
 
-// raw answers with bytes of its own making, and then closes the connection.
+// raw answers with the given bytes and then closes the connection.
 func raw(parts ...string) http.HandlerFunc {
 	return hijacked(func(c net.Conn, _ *http.Request) {
 		for _, p := range parts {
 			if _, err := io.WriteString(c, p); err != nil {
-				return // the node has had enough
+				return // the node has closed the connection
 			}
 		}
 	})
 }
 
-// hijacked hands the connection of a request to f, and then closes it.
+// hijacked passes the connection of a request to f, and then closes it.
 func hijacked(f func(c net.Conn, r *http.Request)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		conn, rw, err := http.NewResponseController(w).Hijack()
@@ -39,7 +39,7 @@ func hijacked(f func(c net.Conn, r *http.Request)) http.HandlerFunc {
 			return
 		}
 		defer conn.Close()
-		// What the node sends or ends meanwhile is seen by reading.
+		// Reading shows what the node sends, and when it closes.
 		gone := make(chan struct{})
 		go func() {
 			defer close(gone)
@@ -53,7 +53,7 @@ func hijacked(f func(c net.Conn, r *http.Request)) http.HandlerFunc {
 	}
 }
 
-// watched is a connection whose other side's end can be waited for.
+// watched is a connection that signals when its other side ends.
 type watched struct {
 	net.Conn
 	gone <-chan struct{}
@@ -62,7 +62,8 @@ type watched struct {
 const ok = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
 
 // Whatever an origin does to its answers, clients of every node get one clear
-// error, nothing of it is kept, and the origin is not asked again and again.
+// error, no part of the answer is kept, and the origin is not asked again and
+// again.
 func TestHostileOriginThroughACluster(t *testing.T) {
 	var internal atomic.Int64
 	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { internal.Add(1) }))
@@ -87,7 +88,7 @@ func TestHostileOriginThroughACluster(t *testing.T) {
 		{"chunked without its end", "docs", raw(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"), 502, "origin-bad-answer"},
 		{"two different lengths", "docs", raw(ok + "Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello!"), 502, "origin-bad-answer"},
 		{"a part", "docs", raw("HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-0/2\r\nContent-Length: 1\r\n\r\na"), 502, "origin-bad-answer"},
-		{"a 304 that nobody asked for", "docs", raw("HTTP/1.1 304 Not Modified\r\n\r\n"), 502, "origin-bad-answer"},
+		{"a 304 to an unconditional request", "docs", raw("HTTP/1.1 304 Not Modified\r\n\r\n"), 502, "origin-bad-answer"},
 		{"a redirect inside", "docs", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, target.URL+"/latest/meta-data", http.StatusFound)
 		}, 502, "origin-failed"},
@@ -104,7 +105,7 @@ func TestHostileOriginThroughACluster(t *testing.T) {
 			release := c.Origin.Hold()
 			defer release()
 			if tt.group == "hasty" {
-				release() // its time is running
+				release() // the load's time runs from here
 			}
 			before := gets(c)
 			var wg sync.WaitGroup
@@ -119,7 +120,8 @@ func TestHostileOriginThroughACluster(t *testing.T) {
 			nodetest.Eventually(t, "all 12 have asked", func() bool { return gets(c)-before >= 12 })
 			release()
 			wg.Wait()
-			// Of those whose time runs, some may come when the error is forgotten.
+			// Some clients of a load with a time limit may arrive after its
+			// error was forgotten.
 			most := map[string]int{"docs": 1, "hasty": 6}[tt.group]
 			if n := c.Origin.Loads(key); n < 1 || n > most {
 				t.Errorf("12 clients cost %d requests", n)
@@ -141,7 +143,7 @@ func TestHostileOriginThroughACluster(t *testing.T) {
 	}
 }
 
-// endless writes a head and then one block for ever.
+// endless writes a head, and then one block for ever.
 func endless(head, block string) func(net.Conn, *http.Request) {
 	return func(c net.Conn, _ *http.Request) {
 		if _, err := io.WriteString(c, head); err != nil {
@@ -149,13 +151,13 @@ func endless(head, block string) func(net.Conn, *http.Request) {
 		}
 		for {
 			if _, err := io.WriteString(c, block); err != nil {
-				return // what it is about: the node closes
+				return // expected: the node closes
 			}
 		}
 	}
 }
 
-// dripping writes a first piece, and then byte after byte of the rest, slowly.
+// dripping writes a first piece, and then slowly byte after byte of the rest.
 func dripping(first, rest string) func(net.Conn, *http.Request) {
 	return func(c net.Conn, _ *http.Request) {
 		if _, err := io.WriteString(c, first); err != nil {
@@ -176,7 +178,7 @@ func dripping(first, rest string) func(net.Conn, *http.Request) {
 	}
 }
 
-// gets is how many gets all nodes have counted, those that still wait included.
+// gets is how many gets all nodes have counted, including waiting ones.
 func gets(c *nodetest.Cluster) (n int64) {
 	for _, nd := range c.Nodes {
 		n += c.Books(nd).Gets
@@ -184,8 +186,8 @@ func gets(c *nodetest.Cluster) (n int64) {
 	return n
 }
 
-// wantNothingInFlight waits until every endpoint has been given back at every
-// node: the lease of a load that failed or hung, too.
+// wantNothingInFlight waits until every endpoint has been released at every
+// node, also after loads that failed or hung.
 func wantNothingInFlight(t *testing.T, c *nodetest.Cluster) {
 	t.Helper()
 	for _, n := range c.Nodes {
@@ -195,7 +197,7 @@ func wantNothingInFlight(t *testing.T, c *nodetest.Cluster) {
 	}
 }
 
-// A gzip bomb is passed on as it is, and never unpacked.
+// A gzip bomb is passed on unchanged and never unpacked.
 func TestGzipBombStaysPacked(t *testing.T) {
 	c := nodetest.Start(t, 2, func(_ int, cfg *node.Config) {
 		cfg.Pools[0].Origin.MaxBodyBytes, cfg.Cache.MaxValueBytes = 1<<20, 1<<20
@@ -205,7 +207,7 @@ func TestGzipBombStaysPacked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := io.CopyN(w, zeros{}, 4<<20); err != nil { // four times the cap
+	if _, err := io.CopyN(w, zeros{}, 4<<20); err != nil { // four times max_body_bytes
 		t.Fatal(err)
 	}
 	if err := w.Close(); err != nil {
@@ -213,7 +215,7 @@ func TestGzipBombStaysPacked(t *testing.T) {
 	}
 	c.Origin.Answer(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
-		_, _ = w.Write(bomb.Bytes()) // a node that went away fails below
+		_, _ = w.Write(bomb.Bytes()) // if this fails, the checks below do
 	})
 	key := c.KeyOf(c.Nodes[0], 0)
 	for _, n := range c.Nodes {
@@ -231,8 +233,8 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// Nobody listens at the origin: a clear 502 through every node, and nothing on
-// the books of an origin that saw nothing.
+// The origin has no listener: a clear 502 through every node, and no load on
+// the books of an origin that saw no request.
 func TestOriginThatRefusesConnections(t *testing.T) {
 	nobody := "http://" + nodetest.FreeAddress(t)
 	c := nodetest.Start(t, 3, func(_ int, cfg *node.Config) {
@@ -246,12 +248,12 @@ func TestOriginThatRefusesConnections(t *testing.T) {
 	}
 }
 
-// A value that is held is served in place of the error, through every node.
-func TestStaleInPlaceOfAnOriginsError(t *testing.T) {
+// A stored value is served instead of the error, through every node.
+func TestStaleInsteadOfAnOriginsError(t *testing.T) {
 	c := nodetest.Start(t, 3)
 	c.Origin.Answer(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "max-age=0, stale-if-error=600")
-		_, _ = fmt.Fprint(w, "good") // a node that went away fails below
+		_, _ = fmt.Fprint(w, "good") // if this fails, the checks below do
 	})
 	keys := someKeys(9)
 	for i, k := range keys {
@@ -274,9 +276,9 @@ func TestStaleInPlaceOfAnOriginsError(t *testing.T) {
 	}
 }
 
-// inSteps has client i wait for most of those before it: nodes that share two
-// cores with 500 clients who connect at once hear each other late, and the
-// clients' headers, too.
+// inSteps makes client i wait for most of the clients before it. With 500
+// clients that connect at once, nodes on two cores would notice each other, and
+// the requests, too late.
 func inSteps(t *testing.T, c *nodetest.Cluster, i int) {
 	t.Helper()
 	if i%25 == 0 {
@@ -284,8 +286,8 @@ func inSteps(t *testing.T, c *nodetest.Cluster, i int) {
 	}
 }
 
-// 500 clients wait for one slow load: each leaves at its own deadline with a
-// 504, and the load fills the cache all the same.
+// Five hundred clients wait for one slow load. Each leaves at its own deadline
+// with a 504, and the load still fills the cache.
 func TestSlowOriginAndFiveHundredClientsOfOneKey(t *testing.T) {
 	c := nodetest.Start(t, 3, func(_ int, cfg *node.Config) {
 		cfg.Limits.RequestTimeout = 2 * time.Second
@@ -314,8 +316,8 @@ func TestSlowOriginAndFiveHundredClientsOfOneKey(t *testing.T) {
 	}
 }
 
-// 500 clients of 500 keys: as many loads as each node may run, the others are
-// told so while those still run, and hits go on.
+// Five hundred clients ask for 500 keys: each node makes as many loads as it
+// may, the others get a 503 meanwhile, and hits go on.
 func TestSlowOriginAndFiveHundredKeys(t *testing.T) {
 	const maxLoads = 5
 	c := nodetest.Start(t, 3, func(_ int, cfg *node.Config) { cfg.Pools[0].Origin.MaxLoads = maxLoads })
@@ -353,9 +355,9 @@ func TestSlowOriginAndFiveHundredKeys(t *testing.T) {
 	wantNothingInFlight(t, c)
 }
 
-// A waiter with a short deadline leaves on time; those with more time get the
+// A waiter with a short deadline leaves on time. Waiters with more time get the
 // value of the same load.
-func TestAWaiterInAHurry(t *testing.T) {
+func TestAWaiterWithAShortDeadline(t *testing.T) {
 	c := nodetest.Start(t, 3, func(i int, cfg *node.Config) {
 		if i == 1 {
 			cfg.Limits.RequestTimeout = 300 * time.Millisecond
@@ -379,8 +381,8 @@ func TestAWaiterInAHurry(t *testing.T) {
 	}
 }
 
-// From a problem that a client got at any node, its request id leads to the line
-// about the load in the log of the key's owner.
+// The request id of a problem, from any node, leads to the line about the load
+// in the log of the key's owner.
 func TestAFailedLoadIsFoundByItsRequest(t *testing.T) {
 	c := nodetest.Start(t, 2)
 	c.Origin.Answer(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "oops", http.StatusBadGateway) })

@@ -77,8 +77,8 @@ func TestStampedeThroughAllNodesIsOneLoad(t *testing.T) {
 	}
 }
 
-// load asks all nodes given for the keys, from several clients, until stop is
-// closed, and reports every answer that is not the key's value.
+// load gets the keys from all given nodes with several clients until stop is
+// closed. It reports every answer that is not the key's value.
 func load(t *testing.T, c *nodetest.Cluster, nodes []*nodetest.Node, keys []string, stop <-chan struct{}) *sync.WaitGroup {
 	var wg sync.WaitGroup
 	for w := range 8 {
@@ -105,8 +105,8 @@ func someKeys(n int) []string {
 	return keys
 }
 
-// Kill -9 of one of three nodes under load: no error through the others, each
-// lost key is loaded at most once more, keys of living nodes not at all.
+// Kill -9 of one of three nodes under load: the others give no error, each lost
+// key is loaded at most once more, and keys of living nodes not at all.
 func TestKillOfAnOwnerUnderLoad(t *testing.T) {
 	c := nodetest.Start(t, 3)
 	keys := someKeys(300)
@@ -138,8 +138,8 @@ func TestKillOfAnOwnerUnderLoad(t *testing.T) {
 	}
 }
 
-// An owner that hangs with its connections open is passed over without an
-// error, and is back in its place when it goes on.
+// A hanging owner with open connections is passed over without an error, and
+// owns its keys again when it goes on.
 func TestHangingOwner(t *testing.T) {
 	c := nodetest.Start(t, 3)
 	victim := c.Nodes[1]
@@ -200,8 +200,8 @@ func TestWritesAreSeenThroughEveryNode(t *testing.T) {
 	}
 }
 
-// A delete that is answered while a load is in flight: the value of that load
-// is not seen by any request that begins later.
+// A delete is answered while a load is in flight: no request that begins later
+// sees the value of that load.
 func TestDeleteDuringALoad(t *testing.T) {
 	c := nodetest.Start(t, 3)
 	var loads atomic.Int64
@@ -264,7 +264,8 @@ func TestPurgeOfAGroup(t *testing.T) {
 	}
 }
 
-// P8: no eligible endpoint means a clear 503, and not one request leaves.
+// P8: without an eligible endpoint the answer is a clear 503, and no request is
+// sent.
 func TestAnEmptyPoolSendsNothing(t *testing.T) {
 	c := nodetest.Start(t, 3, func(_ int, cfg *node.Config) { cfg.Pools[0].Endpoints[0].Weight = 0 })
 	for i := range 9 {
@@ -287,8 +288,8 @@ func TestABrokenLinkBetweenTwoNodesIsNoError(t *testing.T) {
 	c.Mend(c.Nodes[0], c.Nodes[1])
 }
 
-// Two nodes that each think that the other owns a key answer, and do not
-// send it to and fro.
+// Two nodes that each think that the other owns a key answer, and do not pass
+// the request back and forth.
 func TestNodesWithDifferentListsAnswer(t *testing.T) {
 	c := nodetest.Start(t, 3, func(i int, cfg *node.Config) {
 		if i == 0 {
@@ -329,7 +330,7 @@ func TestGracefulStopUnderLoad(t *testing.T) {
 	}
 }
 
-// The first of 50 waiters goes away: the other 49 get the value of one load.
+// The first of 50 waiters leaves: the other 49 get the value of one load.
 func TestTheFirstOfFiftyWaitersLeaves(t *testing.T) {
 	c := nodetest.Start(t, 3)
 	key := c.KeyOf(c.Nodes[0], 0)

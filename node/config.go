@@ -10,8 +10,8 @@ import (
 	"kring/origin"
 )
 
-// Config is everything that one node is built from: the configuration file,
-// section by section.
+// Config is the whole configuration of one node, with a field for each section
+// of the file.
 type Config struct {
 	Node    Identity            `mapstructure:"node"`
 	Cluster membership.Config   `mapstructure:"cluster"`
@@ -28,20 +28,19 @@ type Config struct {
 
 // Identity is the section `node`.
 type Identity struct {
-	// ID is the node's stable name on the ring. Default: empty, which is host name
-	// and port.
+	// ID is the node's stable name on the ring. Default: empty, host name and
+	// port.
 	ID string `mapstructure:"id"`
-	// Listen is host:port of the client API, the peer link, health and metrics. A
-	// configuration that does not set it, and lists this node in cluster.peers,
-	// has that address here. Default: 127.0.0.1:8001.
+	// Listen is host:port of the client API, the peer link, health and metrics.
+	// Default: this node's address in cluster.peers, or else 127.0.0.1:8001.
 	Listen string `mapstructure:"listen"`
-	// Advertise is the URL that other nodes use. Default: empty, which is
+	// Advertise is the URL that other nodes use. Default: empty,
 	// http://<listen>.
 	Advertise string `mapstructure:"advertise"`
-	// PeerListen is not used in this version: a listener of its own for the peer
+	// PeerListen is not used in this version: a separate listener for the peer
 	// link. Default: empty, the only value.
 	PeerListen string `mapstructure:"peer_listen"`
-	// AdminListen is not used in this version: a listener of its own for the
+	// AdminListen is not used in this version: a separate listener for the
 	// operators' routes. Default: empty, the only value.
 	AdminListen string `mapstructure:"admin_listen"`
 }
@@ -52,23 +51,25 @@ type PoolConfig struct {
 	Origin         origin.Config `mapstructure:",squash"`
 }
 
-// TLSConfig is the section `tls`. None of it is used in this version.
+// TLSConfig is the section `tls`. This version does not use it.
 type TLSConfig struct {
-	// CertFile is a certificate (PEM). Default: empty, the only value.
+	// CertFile is a file with a certificate (PEM). Default: empty, the only
+	// value.
 	CertFile string `mapstructure:"cert_file"`
-	// KeyFile is its private key (PEM). Default: empty, the only value.
+	// KeyFile is a file with its private key (PEM). Default: empty, the only
+	// value.
 	KeyFile string `mapstructure:"key_file"`
-	// ClientCAFile has the certificates (PEM) that clients' must be signed by.
-	// Default: empty, the only value.
+	// ClientCAFile is a file of certificates (PEM). One of them must have
+	// signed a client's certificate. Default: empty, the only value.
 	ClientCAFile string `mapstructure:"client_ca_file"`
 }
 
 // HandoffConfig is the section `handoff`.
 type HandoffConfig struct {
-	// Rate is not used in this version: bytes a second that a node hands over.
-	// Default: 64 MiB, the only value.
+	// Rate is not used in this version: how many bytes a second a node hands
+	// over. Default: 64 MiB, the only value.
 	Rate int64 `mapstructure:"rate"`
-	// DrainTimeout is the longest from SIGTERM to exit, from 100ms to 24h.
+	// DrainTimeout is the longest time from SIGTERM to exit, 100ms to 24h.
 	// Default: 15s. Zero is refused.
 	DrainTimeout time.Duration `mapstructure:"drain_timeout"`
 }
@@ -81,7 +82,7 @@ type LogConfig struct {
 	Format string `mapstructure:"format"`
 }
 
-// DefaultConfig is one useful node: no peers, and a plain group named kv.
+// DefaultConfig is a single useful node: no peers, and a plain group named kv.
 func DefaultConfig() Config {
 	kv := cache.DefaultGroupConfig("kv")
 	kv.TTL = 0

@@ -10,51 +10,53 @@ import (
 )
 
 const (
-	// ownDescriptors are those of a process besides connections: its standard
-	// streams, poller and listener, and files it opens for a moment, such as the
-	// resolver's, /proc for the metrics, and the configuration at a reload.
+	// ownDescriptors are a process's descriptors besides connections: its
+	// standard streams, poller and listener, and files that it opens for a
+	// moment, such as the resolver's, /proc for the metrics, and the
+	// configuration at a reload.
 	ownDescriptors = 24
-	// perPeer are one link in each direction, and one that is being made.
+	// perPeer is one link in each direction, and one connection attempt.
 	perPeer = 3
-	// leastConnections of clients are accepted however few descriptors there are.
+	// leastConnections are always left for clients, however few descriptors
+	// there are.
 	leastConnections = 4
 
-	// roomTries and roomTime bound what a dial does to get a descriptor.
+	// roomTries and roomTime bound the attempts of a dial to get a descriptor.
 	roomTries = 3
 	roomTime  = 2 * time.Millisecond
 )
 
-// connectionsWithin is how many of a process's descriptors are for clients, so
-// that these take away neither the links between nodes nor, altogether, the
-// loads: those get a third at most, because idle clients can be made to go.
+// connectionsWithin is how many of a process's descriptors clients may use.
+// Links between nodes keep their own. Loads keep a third at most, because idle
+// clients can be disconnected to make room for loads.
 func (c Config) connectionsWithin(descriptors uint64) int {
-	left := int(min(descriptors, math.MaxInt32)) - ownDescriptors - perPeer*max(0, len(c.Cluster.Peers)-1) - c.Redis.Connections()
+	rest := int(min(descriptors, math.MaxInt32)) - ownDescriptors - perPeer*max(0, len(c.Cluster.Peers)-1) - c.Redis.Connections()
 	loads := 0
 	for _, p := range c.Pools {
 		loads += p.Origin.MaxLoads
 	}
-	left -= min(loads, left/3)
-	return max(leastConnections, left)
+	rest -= min(loads, rest/3)
+	return max(leastConnections, rest)
 }
 
-// descriptors is how many the process may have open. The Go runtime has raised
-// the limit as far as it may by itself.
+// descriptors is how many descriptors the process may open. The Go runtime has
+// already raised the limit as far as it may.
 func descriptors() (uint64, error) {
 	var limit syscall.Rlimit
 	err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit)
 	return limit.Cur, err
 }
 
-// limitConnections lowers limits.max_connections to what the process has
-// descriptors for.
+// limitConnections lowers limits.max_connections to the descriptors of the
+// process.
 func (n *Node) limitConnections() {
 	limit, err := descriptors()
 	if err != nil {
-		n.log.Warn("the limit of open files is unknown", "error", err)
+		n.log.Warn("cannot read the limit of open files", "error", err)
 		return
 	}
 	if most := n.cfg.connectionsWithin(limit); most < n.cfg.Limits.MaxConnections {
-		n.log.Warn("limits.max_connections is more than the limit of open files leaves room for",
+		n.log.Warn("limits.max_connections is more than the limit of open files allows",
 			"max_connections", n.cfg.Limits.MaxConnections, "used", most, "open_files", limit)
 		n.cfg.Limits.MaxConnections = most
 	}
@@ -62,9 +64,9 @@ func (n *Node) limitConnections() {
 
 type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
-// makingRoom is dial for a process that may be out of descriptors: the client
-// that has been idle for longest then gives up its own. Loads and links go
-// before clients that wait for nothing.
+// makingRoom makes a dial that works when the process has no descriptor left:
+// the API disconnects the client that has been idle for longest. Loads and
+// links are more important than idle clients.
 func (n *Node) makingRoom(dial dialFunc) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		for try := 0; ; try++ {
@@ -77,7 +79,7 @@ func (n *Node) makingRoom(dial dialFunc) dialFunc {
 				return nil, err
 			}
 			select {
-			case <-time.After(roomTime): // its reader lets go of the descriptor
+			case <-time.After(roomTime): // until the connection's reader has closed the descriptor
 			case <-ctx.Done():
 				return nil, err
 			}

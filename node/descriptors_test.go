@@ -23,7 +23,7 @@ func TestConnectionsWithin(t *testing.T) {
 		want   int
 	}{
 		{Config{}, 64, 40},
-		{three(64), 64, 23}, // 34 beside the node and its links, a third of which for loads
+		{three(64), 64, 23}, // 34 remain beside the node and its links; a third is for loads
 		{three(64), 1024, 930},
 		{three(5), 64, 29},
 		{three(64), 30, 4},
@@ -36,8 +36,8 @@ func TestConnectionsWithin(t *testing.T) {
 	}
 }
 
-// Without anybody who could give up a descriptor, a dial fails as it would; and
-// other errors are not tried again.
+// If no client can give up a descriptor, a dial fails with its own error. Other
+// errors are not tried again.
 func TestMakingRoomGivesUp(t *testing.T) {
 	for _, fault := range []error{syscall.EMFILE, syscall.ECONNREFUSED} {
 		dials := 0

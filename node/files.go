@@ -9,9 +9,9 @@ import (
 	"kring/balance"
 )
 
-// FileFaults reads every file that the configuration names and New would read,
-// and reports what New would, in the same order: *FieldErrors, the first of
-// Redis, of each pool, and of the tokens. Nobody is called.
+// FileFaults reads every file that the configuration names and New would read.
+// It reports the errors of New, in the same order: *FieldErrors, the first one
+// of Redis, of each pool, and of the tokens. It makes no connection.
 func (c Config) FileFaults() (faults []error) {
 	errs := []error{c.checkRedis()}
 	for _, p := range c.Pools {
@@ -38,7 +38,7 @@ func (c Config) checkRedis() error {
 	return r.Close()
 }
 
-// sharesState reports whether any pool has its state in Redis.
+// sharesState reports whether a pool has its state in Redis.
 func (c Config) sharesState() bool {
 	return slices.ContainsFunc(c.Pools, func(p PoolConfig) bool { return p.State == "redis" })
 }

@@ -12,8 +12,8 @@ import (
 	"kring/node/nodetest"
 )
 
-// What carries a purged tag is gone on every node, however the origin names
-// its tags; all else stays.
+// A purge removes the values with a tag on every node, whichever header named
+// the tag. Other values stay.
 func TestPurgeByTagOnEveryNode(t *testing.T) {
 	c := nodetest.Start(t, 3)
 	c.Origin.Answer(func(w http.ResponseWriter, r *http.Request) {
@@ -53,8 +53,8 @@ func TestPurgeByTagOnEveryNode(t *testing.T) {
 	}
 }
 
-// Fifty clients at once of a failing origin, through all nodes, cost it at most
-// two requests, and each gets an answer.
+// Fifty clients at once, through all nodes, cost a failing origin at most two
+// requests, and each client gets an answer.
 func TestFiftyClientsOfAFailingOrigin(t *testing.T) {
 	c := nodetest.Start(t, 3)
 	c.Origin.Answer(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
@@ -76,8 +76,8 @@ func TestFiftyClientsOfAFailingOrigin(t *testing.T) {
 	}
 }
 
-// A flood of keys that do not exist: what is known is served as before, and
-// the origin sees no more loads than it is allowed to.
+// A flood of missing keys: known keys are served as before, and the origin sees
+// no more loads than it may.
 func TestFloodOfMissingKeys(t *testing.T) {
 	const budget = 4 << 20
 	c := nodetest.Start(t, 3, func(_ int, cfg *node.Config) {

@@ -11,7 +11,8 @@ import (
 	"kring/node/nodetest"
 )
 
-// A DELETE's condition is compared where the value is, whichever node is asked.
+// A DELETE's condition is compared where the value is, whichever node gets the
+// request.
 func TestConditionalDeleteThroughEachNode(t *testing.T) {
 	c := nodetest.Start(t, 3)
 	for i, n := range c.Nodes {
@@ -24,7 +25,7 @@ func TestConditionalDeleteThroughEachNode(t *testing.T) {
 			{"If-Match", `"other"`, http.StatusPreconditionFailed},
 			{"If-None-Match", etag, http.StatusPreconditionFailed},
 			{"If-Match", etag, http.StatusNoContent},
-			{"If-Match", "*", http.StatusPreconditionFailed}, // it is gone
+			{"If-Match", "*", http.StatusPreconditionFailed}, // it was deleted before
 		} {
 			if r := c.Do(n, http.MethodDelete, path, "", tt.name, tt.value); r.Status != tt.status {
 				t.Errorf("%s through %s with %s: %s: %d %s, want %d", path, n.ID, tt.name, tt.value, r.Status, r.Body, tt.status)
@@ -36,15 +37,16 @@ func TestConditionalDeleteThroughEachNode(t *testing.T) {
 	}
 }
 
-// What the origin lets nobody keep is sent on as such, through each node.
-func TestWhatMayNotBeKeptIsSentOnAsSuch(t *testing.T) {
+// An answer that the origin lets nobody store is passed on with that
+// restriction, through each node.
+func TestUnstorableAnswersKeepTheirRestriction(t *testing.T) {
 	for _, header := range [][2]string{
 		{"Cache-Control", "no-store, max-age=60"}, {"Cache-Control", "private, max-age=60"}, {"Vary", "*"},
 	} {
 		c := nodetest.Start(t, 2)
 		c.Origin.Answer(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set(header[0], header[1])
-			_, _ = w.Write([]byte("secret")) // a node that went away fails elsewhere
+			_, _ = w.Write([]byte("secret")) // some tests kill the node
 		})
 		for _, n := range c.Nodes {
 			r := c.Get(n, docs(c.KeyOf(c.Nodes[0], 0)))
@@ -55,13 +57,14 @@ func TestWhatMayNotBeKeptIsSentOnAsSuch(t *testing.T) {
 	}
 }
 
-// A GET's conditions are held against the value, whichever node is asked.
+// A GET's conditions are compared with the value, whichever node gets the
+// request.
 func TestConditionalGetThroughEachNode(t *testing.T) {
 	c := nodetest.Start(t, 2)
 	const modified, before = "Sat, 01 Nov 2025 10:00:00 GMT", "Sat, 01 Nov 2025 09:00:00 GMT"
 	c.Origin.Answer(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Last-Modified", modified)
-		_, _ = w.Write([]byte("v")) // a node that went away fails elsewhere
+		_, _ = w.Write([]byte("v")) // other checks find a failure
 	})
 	key := c.KeyOf(c.Nodes[0], 0)
 	c.Do(c.Nodes[0], http.MethodPut, "/v1/cache/kv/"+key, "v")
@@ -89,8 +92,8 @@ func TestConditionalGetThroughEachNode(t *testing.T) {
 	}
 }
 
-// Every problem of a key says which node acted for it and how far it came,
-// whichever node is asked.
+// Every problem of a key names the node that acted and how far the request got,
+// whichever node was asked.
 func TestProblemsSayWhereTheyComeFrom(t *testing.T) {
 	c := nodetest.Start(t, 2, func(_ int, cfg *node.Config) {
 		docs := cfg.Groups[len(cfg.Groups)-1]
@@ -137,7 +140,7 @@ func TestProblemsSayWhereTheyComeFrom(t *testing.T) {
 			}
 		}
 	}
-	// What is refused before anything is asked says so, and who owns the key.
+	// A request that is refused early says so, and names the owner of the key.
 	key := c.KeyOf(c.Nodes[0], 100)
 	for _, r := range []nodetest.Response{
 		c.Do(c.Nodes[1], http.MethodPut, "/v1/cache/kv/"+key, "v", "If-Match", "*"),

@@ -18,7 +18,7 @@ import (
 )
 
 // hostileKeys are keys as bytes, with the code of the refusal in a plain group
-// and in one with an origin; "" is none.
+// and in a group with an origin; "" means accepted.
 var hostileKeys = []struct {
 	key         string
 	plain, docs string
@@ -52,7 +52,7 @@ var hostileKeys = []struct {
 	{strings.Repeat("k", 1025), "key-too-long", "key-too-long"},
 }
 
-// pathOf is a key's path in a group, everything escaped.
+// pathOf is a key's path in a group, all escaped.
 func pathOf(group, key string) string { return "/v1/cache/" + group + "/" + url.PathEscape(key) }
 
 // wantRefusal checks a 4xx with its code.
@@ -63,17 +63,17 @@ func wantRefusal(t *testing.T, what string, r nodetest.Response, code string) {
 	}
 }
 
-// Each key, asked for at every node, is at its origin exactly the bytes that
-// were asked for, and is loaded once; or it is refused and nothing is sent.
+// Through every node, the origin gets exactly the bytes of the key and one
+// load, or the key is refused and nothing is sent.
 func TestKeysReachTheOriginExactly(t *testing.T) {
 	c := nodetest.Start(t, 3)
 	c.Origin.Answer(func(w http.ResponseWriter, r *http.Request) {
-		// The raw target of the request, decoded once.
+		// The raw target of the request is decoded once.
 		key, err := url.PathUnescape(strings.TrimPrefix(r.RequestURI, "/docs/"))
 		if err != nil {
 			t.Errorf("the origin got %q: %v", r.RequestURI, err)
 		}
-		_, _ = fmt.Fprint(w, strconv.Quote(key)) // a node that went away fails below
+		_, _ = fmt.Fprint(w, strconv.Quote(key)) // other checks find a failure
 	})
 	for _, k := range hostileKeys {
 		for _, n := range c.Nodes {
@@ -97,10 +97,9 @@ func TestKeysReachTheOriginExactly(t *testing.T) {
 	}
 }
 
-// Values put at one node under each key are read back through every node: one
-// by one, and in batches, where the keys are bytes of a JSON text or of a
-// binary frame.
-func TestKeysAreThemselvesThroughEveryNode(t *testing.T) {
+// Values put at one node under each key are read through every node, one by one
+// and in batches, where the keys are JSON text or bytes of a binary frame.
+func TestKeysAreReadBackThroughEveryNode(t *testing.T) {
 	c := nodetest.Start(t, 3)
 	for i, k := range hostileKeys {
 		r := c.Do(c.Nodes[i%3], http.MethodPut, pathOf("kv", k.key), fmt.Sprint("value ", i))
@@ -140,7 +139,7 @@ func wantJSONBatch(t *testing.T, c *nodetest.Cluster, n *nodetest.Node) {
 	var keys []string
 	var from []int
 	for i, k := range hostileKeys {
-		if k.key != "\xff\xfe" { // JSON has no word for it
+		if k.key != "\xff\xfe" { // JSON cannot express it
 			keys, from = append(keys, k.key), append(from, i)
 		}
 	}
@@ -172,7 +171,7 @@ func wantJSONBatch(t *testing.T, c *nodetest.Cluster, n *nodetest.Node) {
 	}
 }
 
-// wantBinaryBatch asks in the form that can carry any bytes as a key.
+// wantBinaryBatch uses the batch form whose keys may be any bytes.
 func wantBinaryBatch(t *testing.T, c *nodetest.Cluster, n *nodetest.Node) {
 	t.Helper()
 	const mediaType = "application/vnd.kring.batch"
@@ -209,7 +208,7 @@ func wantBinaryBatch(t *testing.T, c *nodetest.Cluster, n *nodetest.Node) {
 	}
 }
 
-// rawGet sends a path that no HTTP client would.
+// rawGet sends a path that no HTTP client would send.
 func rawGet(t *testing.T, n *nodetest.Node, path string) nodetest.Response {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(n.URL, "http://"))

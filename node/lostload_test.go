@@ -10,10 +10,9 @@ import (
 	"kring/node/nodetest"
 )
 
-// The owner of a key goes while it loads it, and with it the load that 40
-// clients of the other nodes wait for: they get the value all the same, of one
-// more load. A write meanwhile is answered by who acts now, and is what is seen
-// from then on.
+// The owner of a key is killed during a load that 40 clients of the other nodes
+// wait for. They still get the value, from one more load. A write meanwhile is
+// answered by the node that acts now, and later reads see it.
 func TestOwnerGoneDuringALoad(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -40,7 +39,8 @@ func TestOwnerGoneDuringALoad(t *testing.T) {
 			back := tt.gone(owner)
 			defer back()
 			nodetest.Eventually(t, "another node loads it", func() bool { return c.Origin.Loads(key) == 2 })
-			// Both others have left the owner by then, or do so with this.
+			// Both other nodes have turned from the owner by now, or do so with
+			// this request.
 			if r := c.Do(others[0], http.MethodPut, docs(written), "written"); r.Status >= 300 {
 				t.Errorf("put: %d %s", r.Status, r.Body)
 			}
@@ -61,16 +61,16 @@ func TestOwnerGoneDuringALoad(t *testing.T) {
 	}
 }
 
-// Writers of the keys of a node that is killed: each write is answered with
-// 2xx, by it or by the next owner. What is read after a write is that write,
-// or, once for each key, nothing: it was lost with its only copy. It is never
-// an older value.
+// Writers write keys of a node that is killed. Each write is answered with 2xx,
+// by that node or by the next owner. A read after a write returns that write
+// or, once for each key, nothing, because the only copy was lost. It never
+// returns an older value.
 func TestWritesWhileTheirOwnerIsKilled(t *testing.T) {
 	c := nodetest.Start(t, 3)
 	owner := c.Nodes[1]
 	others := c.Others(owner)
 	const writers = 6
-	var written [writers]atomic.Int64 // how often each has written
+	var written [writers]atomic.Int64 // number of each writer's writes
 	stop := make(chan struct{})
 	var writing sync.WaitGroup
 	for w := range writers {

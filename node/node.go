@@ -1,5 +1,5 @@
-// Package node joins the parts into one node: it binds the listener, builds
-// pools, cache, peers and the HTTP API upon each other, serves, and stops
+// Package node builds one node from its parts: it binds the listener, builds
+// pools, cache, peers and the HTTP API in this order, serves, and stops
 // everything in the reverse order.
 package node
 
@@ -26,29 +26,29 @@ import (
 	"kring/peers"
 )
 
-// Options are what a node takes from its surroundings. The zero value is the
+// Options are what a node takes from its surroundings. The zero value means the
 // real network.
 type Options struct {
-	// Log is where the node logs; nil: nowhere.
+	// Log is the node's log; nil: no log.
 	Log *slog.Logger
-	// LinesDropped is how many lines of the log were lost, for the metrics; nil:
-	// none.
+	// LinesDropped is the number of lost log lines, for the metrics; nil: no
+	// such metric value.
 	LinesDropped func() uint64
-	// Version is the program's version, for people and for the origin.
+	// Version is the program's version, for people and for origins.
 	Version string
-	// Listen and Dial replace package net's. Nothing in a node binds or
-	// connects but through them.
+	// Listen and Dial replace those of package net. A node binds and connects
+	// only with them.
 	Listen func(network, address string) (net.Listener, error)
 	Dial   func(ctx context.Context, network, address string) (net.Conn, error)
-	// Lookup finds the addresses of an origin's name. nil: the system's resolver,
-	// or Dial if that is given.
+	// Lookup finds the addresses of an origin's name. nil: Dial gets the name,
+	// or the system's resolver is used if Dial is nil, too.
 	Lookup func(ctx context.Context, host string) ([]string, error)
 }
 
-// ErrBind wraps the reason why the node cannot listen.
+// ErrBind says that the node cannot listen. It wraps the reason.
 var ErrBind = errors.New("cannot listen")
 
-// Node is one node of a cluster. New makes it, Run serves until its context
+// Node is one node of a cluster. New makes it, and Run serves until its context
 // ends.
 type Node struct {
 	cfg      Config
@@ -59,26 +59,27 @@ type Node struct {
 	cache    *cache.Cache
 	peers    *peers.Peers
 	cluster  *cluster.Cluster
-	serving  atomic.Pointer[httpapi.API] // api, from Run on
+	serving  atomic.Pointer[httpapi.API] // the api once Run has begun
 	draining atomic.Bool
 	stops    []stop
 	stopOnce sync.Once
 	stopErr  error
 }
 
-// stop is one step of stopping, pushed the moment there is something to stop.
+// stop is one step of stopping. It is pushed as soon as there is something to
+// stop.
 type stop struct {
 	name string
 	f    func(ctx context.Context) error
 }
 
-// New checks the configuration, binds the listener and builds the node. It
-// serves nobody before Run; whoever does not call Run calls Stop. A setting
-// that cannot be, or whose file cannot, is a *FieldError.
+// New checks the configuration, binds the listener and builds the node. The
+// node does not serve before Run. A caller that does not call Run must call
+// Stop. An impossible setting, or a bad file of a setting, is a *FieldError.
 func New(cfg Config, o Options) (*Node, error) {
 	n, err := build(cfg, o)
 	if errors.Is(err, ErrBind) {
-		return nil, err // the setting may be right another time
+		return nil, err // a shortage, not a mistake: the setting may be right
 	}
 	return n, asField(err)
 }
@@ -88,7 +89,7 @@ func build(cfg Config, o Options) (_ *Node, err error) {
 		return nil, err
 	}
 	o = o.withDefaults()
-	cfg.Groups = slices.Clone(cfg.Groups) // each gets its CheckKey below; the caller's stay as they are
+	cfg.Groups = slices.Clone(cfg.Groups) // groups get their CheckKey below; the caller's slice must not change
 	cfg.Node.ID, err = nodeID(cfg.Node)
 	if err != nil {
 		return nil, err
@@ -135,7 +136,7 @@ func build(cfg Config, o Options) (_ *Node, err error) {
 		return nil, errors.Join(err, n.peers.Close())
 	}
 	n.cluster = cluster.New(n.cache, n.peers)
-	// Other nodes' calls end before what answers them.
+	// The cache closes after the calls of other nodes have ended.
 	n.push("cache", func(context.Context) error { return n.cache.Close() })
 	n.push("peers", func(context.Context) error { return n.peers.Close() })
 
@@ -172,7 +173,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// nodeID is the configured id, or host name and port.
+// nodeID is the configured id, or else host name and port.
 func nodeID(c Identity) (string, error) {
 	if c.ID != "" {
 		return c.ID, nil
@@ -188,7 +189,7 @@ func nodeID(c Identity) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// largestBody is the largest value that can cross the peer link.
+// largestBody is the largest value that the peer link must carry.
 func (n *Node) largestBody() int64 {
 	largest := n.cfg.Cache.MaxValueBytes
 	for _, p := range n.cfg.Pools {
@@ -197,7 +198,7 @@ func (n *Node) largestBody() int64 {
 	return largest
 }
 
-// buildOrigins makes the pools, and the loader of every group that has one.
+// buildOrigins makes the pools, and the loaders of the groups that have one.
 func (n *Node) buildOrigins(cfg Config, o Options) ([]*balance.Pool, cache.Loader, error) {
 	shared, err := n.dialRedis(cfg, o)
 	if err != nil {
@@ -217,7 +218,8 @@ func (n *Node) buildOrigins(cfg Config, o Options) ([]*balance.Pool, cache.Loade
 		n.push("origin "+pc.Name, func(context.Context) error { return og.Close() })
 		n.push("pool "+pc.Name, func(context.Context) error { pool.Close(); return nil })
 		if len(cfg.Cluster.Peers) > 1 {
-			// Nodes that start together must not all begin with the first endpoint.
+			// Nodes that start together must not all begin at the first
+			// endpoint.
 			if err := pool.Rotate(context.Background(), rand.IntN(64)); err != nil && !errors.Is(err, balance.ErrNoEligible) {
 				return nil, nil, err
 			}
@@ -241,7 +243,7 @@ func (n *Node) buildOrigins(cfg Config, o Options) ([]*balance.Pool, cache.Loade
 	}), nil
 }
 
-// dialRedis makes the Redis that pools share their state through, if any does.
+// dialRedis makes the client of the pools that share their state, or nil.
 func (n *Node) dialRedis(cfg Config, o Options) (*balance.Redis, error) {
 	if !cfg.sharesState() {
 		return nil, nil
@@ -258,14 +260,13 @@ func (n *Node) push(name string, f func(context.Context) error) {
 	n.stops = append(n.stops, stop{name, f})
 }
 
-// Addr is where the node listens.
+// Addr is the address of the listener.
 func (n *Node) Addr() net.Addr { return n.listener.Addr() }
 
-// Config is the configuration the node runs with.
+// Config is the configuration of the running node.
 func (n *Node) Config() Config { return n.cfg }
 
-// Reloaded counts a reading of the configuration in the running process, and
-// whether it was accepted.
+// Reloaded counts a reload of the configuration, accepted or not.
 func (n *Node) Reloaded(ok bool) { n.api.Reloaded(ok) }
 
 // Peers is the node's view of its cluster.
@@ -274,24 +275,23 @@ func (n *Node) Peers() *peers.Peers { return n.peers }
 // Cluster carries out requests in the cluster, as a client of this node has them.
 func (n *Node) Cluster() *cluster.Cluster { return n.cluster }
 
-// lameDuck is how long a node that is to stop goes on serving and says that it
-// is not ready, so that whoever sends it clients can notice; a quarter of the
-// drain time-out if that is less. Meanwhile clients learn with each answer that
-// its connection ends.
+// lameDuck is how long a stopping node goes on serving while it reports that it
+// is not ready, so that load balancers can notice; a quarter of the drain
+// time-out if that is less. Each answer meanwhile ends its connection.
 const lameDuck = 500 * time.Millisecond
 
 // Run serves until the context ends or the server fails, then stops the node
-// within the drain time-out. It returns nil when the node ended as asked.
+// within the drain time-out. It returns nil after the end of its context.
 func (n *Node) Run(ctx context.Context) error {
 	n.peers.Start(n.cluster)
 	n.serving.Store(n.api)
-	served := make(chan error, 1)
-	go func() { served <- n.server.Serve(n.api.Listener(n.listener)) }()
+	serveErr := make(chan error, 1)
+	go func() { serveErr <- n.server.Serve(n.api.Listener(n.listener)) }()
 	var err error
 	ended := false
 	select {
 	case <-ctx.Done():
-	case err = <-served:
+	case err = <-serveErr:
 		ended = true
 	}
 	n.draining.Store(true)
@@ -301,22 +301,21 @@ func (n *Node) Run(ctx context.Context) error {
 	if !ended {
 		select {
 		case <-time.After(min(lameDuck, n.cfg.Handoff.DrainTimeout/4)):
-		case err = <-served:
+		case err = <-serveErr:
 			ended = true
 		}
 	}
 	err = errors.Join(err, n.Stop(drain))
 	if !ended {
-		if e := <-served; !errors.Is(e, http.ErrServerClosed) {
+		if e := <-serveErr; !errors.Is(e, http.ErrServerClosed) {
 			err = errors.Join(err, e)
 		}
 	}
 	return err
 }
 
-// Stop ends everything that New and Run began, the newest first. Its context
-// bounds how long requests that are being answered are waited for. It may be
-// called twice.
+// Stop ends everything that New and Run have started, in reverse order. Its
+// context bounds the wait for requests in flight. A second call does nothing.
 func (n *Node) Stop(ctx context.Context) error {
 	n.stopOnce.Do(func() {
 		n.draining.Store(true)
@@ -331,8 +330,8 @@ func (n *Node) Stop(ctx context.Context) error {
 	return n.stopErr
 }
 
-// shutdownServer lets requests finish as long as the context lasts, and cuts
-// off those that have not.
+// shutdownServer lets requests end until the context does, and then cuts them
+// off.
 func (n *Node) shutdownServer(ctx context.Context) error {
 	err := n.server.Shutdown(ctx)
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
@@ -342,7 +341,7 @@ func (n *Node) shutdownServer(ctx context.Context) error {
 	return ignoreClosed(err)
 }
 
-// ignoreClosed makes closing what is closed already no error.
+// ignoreClosed turns the error of a second close into nil.
 func ignoreClosed(err error) error {
 	if errors.Is(err, net.ErrClosed) {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"kring/node/nodetest"
 )
 
-// startRedis starts a redis-server that the test's end kills.
+// startRedis starts a redis-server for one test.
 func startRedis(t *testing.T) (address string) {
 	t.Helper()
 	address = nodetest.FreeAddress(t)
@@ -30,8 +30,8 @@ func startRedis(t *testing.T) (address string) {
 		t.Fatalf("this test needs a redis-server (scripts/test.sh installs it): %v", err)
 	}
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it may be gone
-		_ = cmd.Wait()         // says that it was killed
+		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Wait()         // reports the kill
 	})
 	nodetest.Eventually(t, "redis-server answers", func() bool {
 		conn, err := net.Dial("tcp", address)
@@ -40,7 +40,7 @@ func startRedis(t *testing.T) (address string) {
 	return address
 }
 
-// pool is the pool docs as a node shows it.
+// pool is the pool docs as one node shows it.
 func pool(t *testing.T, c *nodetest.Cluster, n *nodetest.Node) (p balance.PoolStatus) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(c.Get(n, "/v1/pools/docs").Body), &p); err != nil {
@@ -49,7 +49,7 @@ func pool(t *testing.T, c *nodetest.Cluster, n *nodetest.Node) (p balance.PoolSt
 	return p
 }
 
-// Two nodes' loads and the assignments of a worker outside are counted
+// The loads of two nodes and the assignments of an outside worker are counted
 // together: no endpoint is two ahead of another.
 func TestNodesAndAWorkerShareAPool(t *testing.T) {
 	address := startRedis(t)
@@ -108,7 +108,7 @@ func TestHitsAssignNothing(t *testing.T) {
 	}
 }
 
-// An endpoint that is added over HTTP gets loads, if its host is allowed.
+// An endpoint that is added over HTTP gets loads if its host is allowed.
 func TestLoadsThroughAnAddedEndpoint(t *testing.T) {
 	c := nodetest.Start(t, 1, func(_ int, cfg *node.Config) {
 		cfg.Pools[0].Endpoints = nil

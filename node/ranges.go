@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// The ranges of settings beyond which a node would do nothing but that: a loop
-// that never rests, a deadline that nothing meets, a number that overflows.
+// The ranges of settings. Beyond them a node would not work: a loop that never
+// rests, a deadline that always fails, a number that overflows.
 const (
-	leastWait     = 10 * time.Millisecond  // of whoever waits for an answer
-	leastPeriod   = 100 * time.Millisecond // of what is done again and again
+	leastWait     = 10 * time.Millisecond  // for waits of a request
+	leastPeriod   = 100 * time.Millisecond // for repeated work
 	leastLifetime = time.Millisecond
 	day           = 24 * time.Hour
 	year          = 365 * day
-	longest       = 10 * year // of lifetimes
+	longest       = 10 * year // for lifetimes
 
 	leastCache = 64 << 10
 	mostCache  = 1 << 50
-	mostValue  = 1 << 30 // values are held in memory whole
+	mostValue  = 1 << 30 // a whole value is in memory
 )
 
-// span is the range of a duration. Zero is allowed beside it where that means
-// off, or for ever.
+// span is the range of a duration. zero also allows 0, where that means off or
+// for ever.
 type span struct {
 	field       string
 	value       time.Duration
@@ -41,7 +41,7 @@ func (s span) check() error {
 	return check(s.value >= s.least && s.value <= s.most, s.field, "%v must be %s%s to %s", s.value, zero, ShortDuration(s.least), ShortDuration(s.most))
 }
 
-// ShortDuration is a duration without its zeros: 24h for 24h0m0s.
+// ShortDuration is a duration without zero parts: 24h for 24h0m0s.
 func ShortDuration(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
@@ -53,8 +53,8 @@ func ShortDuration(d time.Duration) string {
 	return s
 }
 
-// spans are all durations of the configuration, but for those that their own
-// package bounds: redis.timeout, and cluster.lease, which is fixed.
+// spans are all durations of the configuration, except those that their own
+// package bounds: redis.timeout and cluster.lease, which is fixed.
 func (c Config) spans() []span {
 	spans := []span{
 		{field: "limits.request_timeout", value: c.Limits.RequestTimeout, least: leastWait, most: day},

@@ -13,17 +13,18 @@ import (
 	"kring/node/nodetest"
 )
 
-// What a second get of a key does, once the first one's answer is here.
+// The effect of a second get of a key after the first one's answer.
 const (
 	reused      = "is answered from the store"
 	askedAgain  = "asks the origin as if nothing were stored"
 	revalidated = "asks the origin whether the value is still good"
 )
 
-// How answers of an origin are read, through the whole of a node: what the suite
-// of http-tests/cache-tests checks of a shared cache, as far as its headers can
-// be sent by an origin and its statuses are a value's. The group allows no stale
-// values, so that a second get says what the node thinks of the first answer.
+// The whole node reads an origin's answers as the standards say. The rows are
+// the checks of the suite http-tests/cache-tests for a shared cache, as far as
+// an origin can send the headers and a status is a value's. The group allows no
+// stale values, so the second get shows what the node thinks of the first
+// answer.
 func TestAnOriginsHeadersAreReadAsTheStandardsSay(t *testing.T) {
 	date := func(d time.Duration) string { return time.Now().Add(d).UTC().Format(http.TimeFormat) }
 	const etag, modified = `ETag: "v"`, "Last-Modified: Wed, 01 Jan 2020 00:00:00 GMT"
@@ -34,7 +35,7 @@ func TestAnOriginsHeadersAreReadAsTheStandardsSay(t *testing.T) {
 		lines  []string
 		status int // 0: 200
 		second string
-		why    string // where Kring does on purpose what a cache need not, or not what it might
+		why    string // the reason where Kring differs on purpose
 	}{
 		{name: "an age that is no number is ignored", lines: []string{"Cache-Control: max-age=3600", "Age: abc"}, second: reused},
 		{name: "a negative age is ignored", lines: []string{"Cache-Control: max-age=3600", "Age: -7200"}, second: reused},
@@ -158,7 +159,7 @@ func TestAnOriginsHeadersAreReadAsTheStandardsSay(t *testing.T) {
 	c := nodetest.Start(t, 2, func(_ int, cfg *node.Config) {
 		g := &cfg.Groups[len(cfg.Groups)-1]
 		g.StaleWhileRevalidate, g.StaleIfError, g.Jitter, g.NegativeTTL = 0, 0, 0, time.Hour
-		cfg.Pools[0].Health.MaxFails = 0 // these answers are meant
+		cfg.Pools[0].Health.MaxFails = 0 // failing answers must not eject the endpoint
 	})
 	var mu sync.Mutex // guards second
 	second := map[string]string{}
@@ -191,7 +192,7 @@ func TestAnOriginsHeadersAreReadAsTheStandardsSay(t *testing.T) {
 		case row.status != 0:
 			w.WriteHeader(row.status)
 		default:
-			_, _ = fmt.Fprint(w, "value") // a node that went away fails elsewhere
+			_, _ = fmt.Fprint(w, "value") // other checks find a failure
 		}
 	})
 	for i, row := range rows {
@@ -229,9 +230,9 @@ func mustAtoi(t *testing.T, s string) int {
 	return n
 }
 
-// What comes with a 304 takes the place of what is stored, on every node: the
-// lifetime, the validators and the tags. The value and its encoding
-// stay, and so does all that the 304 leaves out (RFC 9111 §3.2, §4.3.4).
+// The headers of a 304 replace the stored lifetime, validators and tags on
+// every node. The value, its encoding and everything that the 304 leaves out
+// stay (RFC 9111 §3.2, §4.3.4).
 func TestA304UpdatesWhatIsStored(t *testing.T) {
 	c := nodetest.Start(t, 2)
 	for i, n := range c.Nodes {
@@ -251,7 +252,7 @@ func TestA304UpdatesWhatIsStored(t *testing.T) {
 				h.Set("Content-Type", "text/plain")
 				h.Set("Content-Encoding", "br")
 				h.Set("Cache-Tag", "old")
-				_, _ = fmt.Fprint(w, "value") // a node that went away fails elsewhere
+				_, _ = fmt.Fprint(w, "value") // other checks find a failure
 			case 2:
 				h.Set("ETag", `W/"v"`)
 				h.Set("Last-Modified", "Thu, 02 Jan 2020 00:00:00 GMT")
@@ -265,7 +266,7 @@ func TestA304UpdatesWhatIsStored(t *testing.T) {
 		})
 		first := c.Get(n, docs(key))
 		c.Get(n, docs(key))
-		for range 2 { // by a 304 that says nothing but a lifetime, and from the store
+		for range 2 { // once by a 304 with only a lifetime, once from the store
 			r := c.Get(n, docs(key))
 			if r.Status != http.StatusOK || r.Body != "value" || r.Header.Get("Content-Type") != "text/plain" || r.Header.Get("Content-Encoding") != "br" ||
 				r.Header.Get("Last-Modified") != "Thu, 02 Jan 2020 00:00:00 GMT" || r.Header.Get("ETag") != first.Header.Get("ETag") {

@@ -8,9 +8,9 @@ import (
 	"kring/membership"
 )
 
-// Shared reports whether the configuration is that of several nodes, and says
-// for none of them: node.id is not set, and this host's name is not in the list.
-// It may be looked at; to serve, a node needs its id.
+// Shared reports whether several nodes share the configuration, and it names
+// none of them: node.id is not set, and this host's name is not in the list. It
+// can be checked, but serving needs a node.id.
 func (c Config) Shared() bool {
 	if c.Node.ID != "" || len(c.Cluster.Peers) == 0 {
 		return false
@@ -19,8 +19,7 @@ func (c Config) Shared() bool {
 	return err == nil && !slices.ContainsFunc(c.Cluster.Peers, func(item string) bool { return strings.HasPrefix(item, id+"=") })
 }
 
-// Ring is the cluster as the configuration lists it, without a connection to
-// anybody.
+// Ring is the cluster as the configuration lists it. It makes no connection.
 func (c Config) Ring() (*membership.View, error) {
 	if c.Shared() {
 		return membership.StaticView(c.Cluster)
@@ -28,7 +27,7 @@ func (c Config) Ring() (*membership.View, error) {
 	return c.ownRing()
 }
 
-// ownRing is the cluster as the node that the configuration is of sees it.
+// ownRing is the view of the node that has this configuration.
 func (c Config) ownRing() (*membership.View, error) {
 	id, err := nodeID(c.Node)
 	if err != nil {
@@ -39,8 +38,8 @@ func (c Config) ownRing() (*membership.View, error) {
 	})
 }
 
-// maxPoints is what one node may put on the ring: at 8 bytes each, and as many
-// again for every node of the cluster, more is a slip of the finger.
+// maxPoints bounds the points of one node on the ring. At 8 bytes each, and as
+// many for every other node, more is surely a typing error.
 const maxPoints = 1 << 20
 
 func (c Config) validateSharedCluster() error {
@@ -51,7 +50,7 @@ func (c Config) validateSharedCluster() error {
 	return err
 }
 
-// validateOwnCluster is validateCluster for a node that is to serve.
+// validateOwnCluster is validateCluster for a node that serves.
 func (c Config) validateOwnCluster() error {
 	return firstOf(c.validateCluster(), c.CheckAddress())
 }
@@ -68,8 +67,8 @@ func (c Config) validateCluster() error {
 	if err != nil {
 		return err
 	}
-	// The others go by their lists: an address that only this node knows would
-	// do nothing.
+	// The other nodes use their own lists: an address that only this node knows
+	// would do nothing.
 	listed := slices.ContainsFunc(view.Members, func(m membership.Member) bool {
 		return m.ID == id && strings.EqualFold(m.URL, strings.TrimSuffix(c.Node.Advertise, "/"))
 	})

@@ -12,7 +12,7 @@ import (
 	"kring/node/nodetest"
 )
 
-// callsTo is how many calls of a node to another have no final answer.
+// callsTo is how many calls of one node to another have no final answer.
 func callsTo(from, to *nodetest.Node) int {
 	for _, p := range from.Peers().Stats().Peers {
 		if p.ID == to.ID {
@@ -22,9 +22,9 @@ func callsTo(from, to *nodetest.Node) int {
 	return -1
 }
 
-// One key of a node hangs at its origin. Clients of another node that wait for
-// it, by themselves or in batches, take one call of the link between the two:
-// whatever else goes over it does not wait.
+// One key hangs at its origin. Clients of another node that wait for it, alone
+// or in batches, use one call on the link between the two nodes. Nothing else
+// on the link waits.
 func TestASlowKeyHoldsUpNothingElseOnALink(t *testing.T) {
 	c := nodetest.Start(t, 3, func(_ int, cfg *node.Config) {
 		cfg.Limits.MaxWaiters, cfg.Limits.MaxWaitersPerKey = 20000, 20000
@@ -35,7 +35,7 @@ func TestASlowKeyHoldsUpNothingElseOnALink(t *testing.T) {
 	release := c.Origin.Hold()
 	defer release()
 
-	const clients, batches = 40, 60 // a batch waits for four of its keys at first
+	const clients, batches = 40, 60 // a batch first waits for four of its keys
 	var waiting sync.WaitGroup
 	var collapsed atomic.Int64
 	get := func() {
@@ -61,7 +61,7 @@ func TestASlowKeyHoldsUpNothingElseOnALink(t *testing.T) {
 	nodetest.Eventually(t, "all wait, and share one call", func() bool {
 		return c.Books(entry).Gets >= clients+4*batches && callsTo(entry, owner) == 1
 	})
-	get() // and whoever comes later
+	get() // and a later client
 
 	path := "/v1/cache/kv/" + stored
 	for _, step := range []struct {
@@ -92,7 +92,7 @@ func TestASlowKeyHoldsUpNothingElseOnALink(t *testing.T) {
 	}
 }
 
-// The limits of who may wait hold at the node that the clients ask, whoever
+// The limits of waiters apply at the node that the client asks, whichever node
 // owns the key.
 func TestWaitersAreLimitedAtTheNodeThatIsAsked(t *testing.T) {
 	for name, limit := range map[string]func(cfg *node.Config){
@@ -135,8 +135,8 @@ func TestWaitersAreLimitedAtTheNodeThatIsAsked(t *testing.T) {
 	}
 }
 
-// A write is seen at once through the node at which others wait for an older
-// load of the key, and at every other.
+// A write is seen at once through every node, also through one where clients
+// wait for an older load of the key.
 func TestAWriteIsSeenWhileAnOlderLoadIsWaitedFor(t *testing.T) {
 	c := nodetest.Start(t, 3)
 	for i, writer := range c.Nodes {

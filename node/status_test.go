@@ -13,9 +13,10 @@ import (
 	"kring/node/nodetest"
 )
 
-// An origin that takes a value back is believed at once, through every node:
-// only if it fails is the old value better than nothing (RFC 5861 §4).
-func TestTheOldValueIsServedIfTheOriginFailsAndNotIfItTakesItBack(t *testing.T) {
+// An origin that withdraws a value is believed at once, through every node.
+// Only when the origin fails is the old value better than nothing (RFC 5861
+// §4).
+func TestAnOldValueIsServedOnlyIfTheOriginFails(t *testing.T) {
 	c := nodetest.Start(t, 3)
 	for i, tt := range []struct {
 		status int
@@ -50,7 +51,7 @@ func TestTheOldValueIsServedIfTheOriginFailsAndNotIfItTakesItBack(t *testing.T) 
 		for j, header := range []string{"max-age=0, stale-if-error=600", "max-age=0, stale-while-revalidate=600, stale-if-error=600"} {
 			background := j == 1
 			if background && (tt.status == 408 || tt.status == 421 || tt.status == 429 || tt.status == 501 || tt.status == 505) {
-				continue // such an answer leaves the value, and a refresh in the background changes nothing
+				continue // such an answer keeps the value, and a background refresh changes nothing
 			}
 			key := c.KeyOf(c.Nodes[i%3], 2*i+j)
 			c.Origin.Answer(func(w http.ResponseWriter, _ *http.Request) {
@@ -86,9 +87,9 @@ func TestTheOldValueIsServedIfTheOriginFailsAndNotIfItTakesItBack(t *testing.T) 
 	}
 }
 
-// An endpoint that has too much to do, or is the wrong one, is not the only one.
-// If no other is better, clients of each node hear how long to wait, and the
-// origin is left alone meanwhile.
+// An endpoint that is overloaded or the wrong one is not the only one, so
+// another is tried. If no other is better, clients of each node learn how long
+// to wait, and the origin gets no requests meanwhile.
 func TestAnEndpointsOwnRefusalIsTriedElsewhereAndRetryAfterPassedOn(t *testing.T) {
 	var asked, status atomic.Int64
 	c := nodetest.Start(t, 2, func(_ int, cfg *node.Config) {

@@ -5,10 +5,9 @@ import (
 	"strconv"
 )
 
-// validateUnavailable refuses settings of the configuration's contract whose
-// feature this version lacks: to accept one and do nothing would be a promise
-// broken in silence. Their defaults are accepted, so that a file that spells
-// out all settings works.
+// validateUnavailable refuses known settings whose feature this version lacks.
+// Accepting such a setting and doing nothing would break a promise in silence.
+// Their defaults are accepted, so that a file with all settings works.
 func (c Config) validateUnavailable() error {
 	d := DefaultConfig()
 	err := firstOf(

@@ -14,9 +14,9 @@ import (
 	"kring/origin"
 )
 
-// FieldError is a setting that cannot be: Field is its dotted name, with items
-// of lists by their name (groups[docs].ttl), Problem says what is wrong, with
-// the value.
+// FieldError is an impossible setting. Field is its dotted name, with list
+// items by their name (groups[docs].ttl). Problem says what is wrong, with the
+// value.
 type FieldError struct {
 	Field   string
 	Problem string
@@ -24,8 +24,8 @@ type FieldError struct {
 
 func (e *FieldError) Error() string { return e.Field + ": " + e.Problem }
 
-// asField makes a FieldError of another package's error, whose message begins
-// with the field by the house's rule.
+// asField turns another package's error into a FieldError. By the rule of this
+// project its message begins with the field.
 func asField(err error) error {
 	if err == nil {
 		return nil
@@ -36,7 +36,7 @@ func asField(err error) error {
 	return err
 }
 
-// check makes a FieldError unless ok.
+// check returns a FieldError unless ok.
 func check(ok bool, field, format string, args ...any) error {
 	if ok {
 		return nil
@@ -44,16 +44,16 @@ func check(ok bool, field, format string, args ...any) error {
 	return &FieldError{Field: field, Problem: fmt.Sprintf(format, args...)}
 }
 
-// Validate reports a setting that cannot work, alone or with others; the error
+// Validate reports a setting that cannot work, alone or with others. The error
 // is a *FieldError, the first of Faults.
 func (c Config) Validate() error { return firstOf(c.Faults()...) }
 
-// Faults are the settings that cannot work. Of each part of the configuration
-// only the first is found.
+// Faults are the settings that cannot work: the first one of each part of the
+// configuration.
 func (c Config) Faults() []error { return c.faults(c.validateOwnCluster) }
 
-// FaultsShared is Faults for those who only look at a configuration: it may be
-// Shared, and CheckAddress is theirs to call.
+// FaultsShared is Faults for commands that only check a configuration. The
+// configuration may be Shared, and the caller must call CheckAddress.
 func (c Config) FaultsShared() []error { return c.faults(c.validateSharedCluster) }
 
 func (c Config) faults(cluster func() error) (faults []error) {
@@ -93,13 +93,13 @@ func (c Config) validateIdentity() error {
 	return checkURL("node.advertise", c.Node.Advertise)
 }
 
-// validateSecret refuses a secret that a file with a blank line in it makes,
-// and that anybody would guess. It is not shown, like all secrets.
+// validateSecret refuses a secret of white space, as from a file with a blank
+// line, because it is easy to guess. The error does not show it.
 func (c Config) validateSecret() error {
 	return check(c.Cluster.Secret == "" || strings.TrimSpace(c.Cluster.Secret) != "", "cluster.secret", "is nothing but white space")
 }
 
-// splitAddress takes host:port apart; the port is a number.
+// splitAddress splits host:port. The port must be a number.
 func splitAddress(address string) (host string, port int, err error) {
 	host, number, err := net.SplitHostPort(address)
 	if err != nil {
@@ -121,7 +121,7 @@ func checkURL(field, text string) error {
 		field, "%q is not a URL of the form http://host:port", text)
 }
 
-// portOf reports whether a URL's port can be one, if it has any.
+// portOf reports whether the port of a URL, if it has one, is valid.
 func portOf(u *url.URL) bool {
 	if u.Port() == "" {
 		return true
@@ -244,8 +244,8 @@ func (c Config) validateLog() error {
 	)
 }
 
-// Exposure reports whether strangers could use the node: it refuses to listen
-// off loopback while the cluster has no secret or clients need no token.
+// Exposure refuses a node that strangers could use: it listens beyond loopback,
+// and the cluster has no secret or clients need no token.
 func (c Config) Exposure() error {
 	host, _, err := splitAddress(c.Node.Listen)
 	if err != nil {

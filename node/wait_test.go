@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// cancellableGet sends a GET in the background. leave ends it; left is closed
-// when it is over.
+// cancellableGet sends a GET in the background. leave cancels it; left is
+// closed when it has ended.
 func cancellableGet(t *testing.T, url string) (leave context.CancelFunc, left <-chan struct{}) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

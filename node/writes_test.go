@@ -11,9 +11,9 @@ import (
 	"kring/node/nodetest"
 )
 
-// Two PUTs of one key at once through two nodes: both are applied, one after
-// the other, and the last one stays. A write that was merged into the other,
-// or lost in a shared flight, would leave two answers 201, or a third value.
+// Two concurrent PUTs of one key through two nodes: both are applied one after
+// the other, and the last one stays. A write that was merged with the other, or
+// lost in a shared flight, would give two answers 201 or a third value.
 func TestTwoPutsAtOnceThroughTwoNodes(t *testing.T) {
 	c := nodetest.Start(t, 3)
 	for i := range 60 {
@@ -30,7 +30,7 @@ func TestTwoPutsAtOnceThroughTwoNodes(t *testing.T) {
 		}
 		close(start)
 		wg.Wait()
-		// The first finds nothing, the second finds the first.
+		// The first PUT finds no value, the second finds the first one's.
 		first, second := 0, 1
 		if statuses[0] != http.StatusCreated {
 			first, second = 1, 0
@@ -46,16 +46,16 @@ func TestTwoPutsAtOnceThroughTwoNodes(t *testing.T) {
 	}
 }
 
-// A write that is answered while a load is in flight: who asks after that, at
-// whatever node, never gets that load's value; not while it runs, and not when
-// it has ended. Loads whose starter was another node included.
+// A write is answered while a load is in flight. Later requests, at every node,
+// never get that load's value, neither while it runs nor after its end. This
+// includes loads that another node has started.
 func TestWriteDuringALoadThroughEveryNode(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		method string
 		body   string
 		status int
-		want   string // what is seen after the write
+		want   string // seen after the write
 	}{
 		{"PUT", http.MethodPut, "put", http.StatusCreated, "put"},
 		{"DELETE", http.MethodDelete, "", http.StatusNoContent, "new"},
@@ -73,7 +73,8 @@ func TestWriteDuringALoadThroughEveryNode(t *testing.T) {
 					}
 				})
 				nodetest.Eventually(t, "the load is under way", func() bool { return c.Origin.Loads(key) == 1 })
-				// The origin has made up its mind: what it holds back is the old value.
+				// The origin has already chosen the answer that it holds back:
+				// the old value.
 				if r := c.Do(c.Nodes[(i+2)%3], tt.method, docs(key), tt.body); r.Status != tt.status {
 					t.Errorf("%s: %d %s", tt.method, r.Status, r.Body)
 				}
@@ -103,16 +104,16 @@ func TestWriteDuringALoadThroughEveryNode(t *testing.T) {
 
 func says(what string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = fmt.Fprint(w, what) // a node that went away fails elsewhere
+		_, _ = fmt.Fprint(w, what) // other checks find a failure
 	}
 }
 
-// Two nodes that each think that the other owns a key: everybody is answered,
-// no request goes round, nothing is stored where nobody acts, and the
-// disagreement is counted and told once.
-func TestNodesThatEachThinkTheOtherOwnsAKey(t *testing.T) {
+// Two nodes each think that the other owns a key. Every request is answered and
+// none goes in circles. Nothing is stored where no node acts, and the
+// disagreement is counted, and logged once.
+func TestNodesThatDisagreeOnAnOwner(t *testing.T) {
 	c := nodetest.Start(t, 2, func(i int, cfg *node.Config) {
-		// To each, the other one is as good as the whole ring.
+		// In each node's list the other node owns almost the whole ring.
 		peers := append([]string(nil), cfg.Cluster.Peers...)
 		peers[1-i] += ";weight=1000"
 		cfg.Cluster.Peers, cfg.Cluster.VirtualNodes = peers, 64
@@ -136,7 +137,7 @@ func TestNodesThatEachThinkTheOtherOwnsAKey(t *testing.T) {
 	wg.Wait()
 	for _, k := range keys {
 		for _, n := range c.Nodes {
-			// Where it would be stored, nobody would find it.
+			// No node would find it where it would be stored.
 			if r := c.Do(n, http.MethodPut, "/v1/cache/kv/"+k, "v"); r.Status != http.StatusGatewayTimeout || !strings.Contains(r.Body, "write-unconfirmed") {
 				t.Errorf("put through %s: %d %s", n.ID, r.Status, r.Body)
 			}
@@ -147,7 +148,7 @@ func TestNodesThatEachThinkTheOtherOwnsAKey(t *testing.T) {
 			t.Errorf("%s: %+v", n.ID, s)
 		}
 		if b := c.Books(n); b.Entries != 0 {
-			t.Errorf("%s has stored %d entries as nobody's", n.ID, b.Entries)
+			t.Errorf("%s has stored %d entries that it does not own", n.ID, b.Entries)
 		}
 		if told := strings.Count(n.Log(), "another list of members"); told != 1 {
 			t.Errorf("%s has told it %d times: %s", n.ID, told, n.Log())

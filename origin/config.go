@@ -32,7 +32,8 @@ type Config struct {
 // HeaderConfig is a fixed request header. Its value is in the configuration, or
 // in a file whose last line break is dropped.
 type HeaderConfig struct {
-	// Name is the header's name. Host sets the virtual host. Default: none, it must be given.
+	// Name is the header's name. Host sets the virtual host. Default: none; it
+	// must be given.
 	Name string `mapstructure:"name"`
 	// Value is the header's value. Default: empty.
 	Value string `mapstructure:"value"`

@@ -109,7 +109,7 @@ func TestHTTPS(t *testing.T) {
 	r := stranger.load(t, "k", nil)
 	r.mustFail(t, cache.ErrOriginFailed)
 	if r.sent != 0 || requests.Load() != before || stranger.healthy("a") {
-		t.Errorf("a certificate of nobody known: sent %d, %d requests, healthy %v", r.sent, requests.Load()-before, stranger.healthy("a"))
+		t.Errorf("a certificate of an unknown authority: sent %d, %d requests, healthy %v", r.sent, requests.Load()-before, stranger.healthy("a"))
 	}
 	if _, ok := r.err.(*cache.Error); !ok || strings.Contains(r.err.(*cache.Error).Detail, srv.URL) {
 		t.Errorf("error %v shows an internal address", r.err)

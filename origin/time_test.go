@@ -156,7 +156,7 @@ func TestCancelledLoad(t *testing.T) {
 			t.Errorf("error %v", r.err)
 		}
 		if took := time.Since(begin); took != time.Second || r.sent != 1 || !s.healthy("a") || dials.Load() != 1 {
-			t.Errorf("took %v, sent %d, healthy %v, %d dials; want 1s, 1, true, 1: nobody is to blame", took, r.sent, s.healthy("a"), dials.Load())
+			t.Errorf("took %v, sent %d, healthy %v, %d dials; want 1s, 1, true, 1: no endpoint is to blame", took, r.sent, s.healthy("a"), dials.Load())
 		}
 		r = s.loadIn(ctx, "k", nil)
 		if r.err == nil || r.sent != 0 || dials.Load() != 1 {

@@ -5,8 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -313,8 +316,8 @@ func TestAnAnswerThatCouldNotBeWrittenIsNotDelivered(t *testing.T) {
 	})
 }
 
-// A link of a process that has gone may end when its successor is there already. What
-// was sent on it is not the successor's.
+// A link of a process that has gone may end when its successor is there already. The
+// answers on it are not the successor's.
 func TestALateEndOfAPredecessorsLinkIsNotTheSuccessors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := start(t, 2)
@@ -347,5 +350,174 @@ func TestALateEndOfAPredecessorsLinkIsNotTheSuccessors(t *testing.T) {
 		if a := c.nodes[0].Stats().Abandoned; a != int64(c.nodes[0].peer) {
 			t.Errorf("%d abandoned of %d that were not answered", a, c.nodes[0].peer)
 		}
+	})
+}
+
+func TestCallsThatCannotBeMade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, 3)
+		n := c.nodes[0]
+		long := getOf(strings.Repeat("k", 1<<20))
+		if _, err := n.Call(t.Context(), "n1", long); !errors.Is(err, cache.ErrKeyTooLong) {
+			t.Errorf("a key that has no room in a frame: %v", err)
+		}
+		if _, ok := n.Begin(t.Context(), "n1", long); ok {
+			t.Error("such a call was begun")
+		}
+		cancelled, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := n.Call(cancelled, "n1", getOf("k")); !errors.Is(err, context.Canceled) {
+			t.Errorf("a call with a context that has ended: %v", err)
+		}
+		late, cancel := context.WithTimeout(t.Context(), 0)
+		defer cancel()
+		if _, err := n.Call(late, "n1", getOf("k")); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a call without time: %v", err)
+		}
+		c.nodes[2].kill()
+		await(t, "circuit open", func() bool { open, _ := n.open("n2"); return open })
+		if _, err := n.Call(t.Context(), "n2", getOf("k")); !peers.NoAnswer(err) {
+			t.Errorf("a call to a member that is not there: %v", err)
+		}
+		if _, ok := n.Begin(t.Context(), "n2", getOf("k")); ok {
+			t.Error("a call without a link was begun")
+		}
+		if open, gone := n.Down(t.Context(), "n2"); !open || !gone {
+			t.Errorf("open %v, gone %v", open, gone)
+		}
+		if open, _ := n.Down(t.Context(), "n1"); open || n.Standings().Of("n1").State != peers.StateActive || n.Standings().CanCall("nobody") {
+			t.Errorf("%+v", n.Members())
+		}
+		if n := len(c.nodes[1].served); n != 0 {
+			t.Errorf("%d calls have arrived", n)
+		}
+	})
+}
+
+// A call while no link is there waits for one, and ends with its context or with its
+// node.
+func TestACallWaitsForALink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := build(t, 2)
+		n := c.nodes[0]
+		c.net.Hold("n1:1", "n0:1")
+		c.nodes[1].run()
+		n.run()
+		short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if _, err := n.Call(short, "n1", getOf("k")); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("without time: %v", err)
+		}
+		ended := make(chan error)
+		go func() { _, err := n.Call(t.Context(), "n1", getOf("k")); ended <- err }()
+		synctest.Wait()
+		n.Close()
+		if err := <-ended; !errors.Is(err, cache.ErrDraining) {
+			t.Errorf("the node is stopping: %v", err)
+		}
+		c.net.Release("n1:1", "n0:1")
+	})
+}
+
+// The link takes nothing more. A call that waits for room ends with its context.
+func TestACallWaitsForRoomOnTheLink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, 2)
+		n := c.nodes[0]
+		c.net.Hold("n0:1", "n1:1")
+		var putting sync.WaitGroup
+		for range 30 {
+			putting.Go(func() {
+				if err := n.put(t.Context(), 1, make([]byte, 1<<20)); err != nil && !peers.NoAnswer(err) {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		if err := n.put(short, 1, make([]byte, 1<<20)); !errors.Is(err, cache.ErrOverloaded) {
+			t.Errorf("its time is up: %v", err)
+		}
+		short, cancel = context.WithCancel(t.Context())
+		time.AfterFunc(50*time.Millisecond, cancel)
+		if err := n.put(short, 1, make([]byte, 1<<20)); !errors.Is(err, context.Canceled) {
+			t.Errorf("cancelled: %v", err)
+		}
+		if err := n.put(t.Context(), 1, make([]byte, 1<<20)); !peers.NoAnswer(err) {
+			t.Errorf("taken for silent: %v", err)
+		}
+		c.net.Release("n0:1", "n1:1")
+		putting.Wait()
+	})
+}
+
+func TestTheRequestIDCrossesTheLink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, 2)
+		var got any
+		c.nodes[1].on(func(ctx context.Context, _ *cache.Request) (cache.Answer, error) {
+			got = ctx.Value(cache.RequestIDKey{})
+			return cache.Answer{Kind: cache.KindHit, Entry: &cache.Entry{}}, nil
+		})
+		for id, want := range map[string]any{"abc": "abc", "": nil, strings.Repeat("x", 200): nil} {
+			if _, err := c.nodes[0].get(context.WithValue(t.Context(), cache.RequestIDKey{}, id), 1, "k"); err != nil || got != want {
+				t.Errorf("%q arrived as %v, %v", id, got, err)
+			}
+		}
+	})
+}
+
+// Without a room of its own a node takes all values.
+func TestANodeWithoutARoomTakesAllValues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, 2)
+		c.nodes[1].on(func(context.Context, *cache.Request) (cache.Answer, error) {
+			return cache.Answer{Kind: cache.KindHit, Entry: &cache.Entry{Value: make([]byte, 1<<20)}}, nil
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		if a, err := c.nodes[0].get(ctx, 1, "k"); err != nil || len(a.Entry.Value) != 1<<20 {
+			t.Error(err)
+		}
+		cancel()
+		synctest.Wait()
+		c.checkBooks()
+	})
+}
+
+// A member whose circuit is open and that has no link is given a moment: the next
+// attempt may find that it has gone.
+func TestDownWaitsForTheNextAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var fails atomic.Pointer[error]
+		c := start(t, 2, func(i int, o *peers.Options) {
+			if dial := o.Dial; i == 0 {
+				o.Dial = func(ctx context.Context, to string) (net.Conn, error) {
+					if err := fails.Load(); err != nil {
+						return nil, *err
+					}
+					return dial(ctx, to)
+				}
+			}
+		})
+		n := c.nodes[0]
+		unreachable := error(syscall.EHOSTUNREACH)
+		fails.Store(&unreachable)
+		c.net.Break("n0:1", "n1:1")
+		await(t, "circuit open", func() bool { open, _ := n.open("n1"); return open })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if open, gone := n.Down(ctx, "n1"); !open || gone {
+			t.Errorf("without time: open %v, gone %v", open, gone)
+		}
+		began := time.Now()
+		if open, gone := n.Down(t.Context(), "n1"); !open || gone || time.Since(began) > time.Second {
+			t.Errorf("open %v, gone %v after %v", open, gone, time.Since(began))
+		}
+		refused := error(syscall.ECONNREFUSED)
+		fails.Store(&refused)
+		await(t, "gone", func() bool { open, gone := n.Down(t.Context(), "n1"); return open && gone })
+		fails.Store(nil)
+		await(t, "circuit closed", func() bool { open, _ := n.Down(t.Context(), "n1"); return !open })
 	})
 }

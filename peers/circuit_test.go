@@ -117,7 +117,7 @@ func TestANodeThatNobodyHearsIsReadyAllTheSame(t *testing.T) {
 		c.net.Hold("n0:1", "n1:1") // n1 cannot reach n0 nor answer it
 		c.nodes[1].run()
 		began := time.Now()
-		await(t, "ready unheard", func() bool { ok, _ := c.nodes[1].Ready(); return ok })
+		await(t, "ready, and not heard", func() bool { ok, _ := c.nodes[1].Ready(); return ok })
 		if took := time.Since(began); took > 4*time.Second {
 			t.Errorf("ready after %v", took)
 		}
@@ -189,8 +189,8 @@ func TestAnIdleHungNodeIsNoticedWithoutACall(t *testing.T) {
 	})
 }
 
-// What a pause teaches must not count against callers of the next one: the
-// pings that were sent meanwhile are all answered when it ends, late.
+// A pause must not make callers wait longer in the next one: the pings that were sent
+// meanwhile are all answered late, when the pause ends.
 func TestEveryPauseCostsCallersTheSameShortWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := start(t, 3)

@@ -15,11 +15,11 @@ import (
 	"kring/peers"
 )
 
-func TestWhoDoesNotBelongIsRefusedWithOneClearLine(t *testing.T) {
+func TestANodeThatDoesNotBelongIsRefusedWithOneClearLine(t *testing.T) {
 	for name, test := range map[string]struct {
 		tune func(o *peers.Options) // of n1
 		want [2]string              // in the log of n0 and n1
-		more int                    // lines about others than who is meant
+		more int                    // lines about other nodes
 	}{
 		"another cluster": {tune: func(o *peers.Options) { o.Config.Name = "other" }, want: [2]string{
 			`peer=n1 cause=cluster_name reason="cluster.name is`, `peer=n0 cause=cluster_name reason="cluster.name is`,

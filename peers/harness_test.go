@@ -250,7 +250,7 @@ func (n *node) put(ctx context.Context, to int, value []byte) error {
 	return err
 }
 
-// getMany gets keys at another member by one call. What that has not stored is left
+// getMany gets keys at another member by one call. Keys that it has not stored are left
 // out.
 func (n *node) getMany(ctx context.Context, to int, keys ...string) []cache.Answer {
 	call, ok := n.Begin(ctx, n.c.nodes[to].id, &peers.Request{Request: cache.Request{Op: peers.OpGetMany, Key: cache.Key{Group: "g"}}, Hop: 1, Keys: keys})

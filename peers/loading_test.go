@@ -73,8 +73,8 @@ func TestCallsThatWaitForOneLoadAreOne(t *testing.T) {
 	})
 }
 
-// Nodes of an older version are told what they understand, and are not asked for more
-// than they can take.
+// A node of an older version is told only things that it understands, and is not asked
+// for more than it can take.
 func TestSlowCallsBetweenVersions(t *testing.T) {
 	for old := range 2 {
 		t.Run(fmt.Sprintf("n%d is old", old), func(t *testing.T) {

@@ -38,7 +38,7 @@ func TestANodeThatAllRefuseIsNotReady(t *testing.T) {
 		c.nodes[2].isReady(false, "refused by n1: ")
 		c.nodes[1].kill()
 		<-time.After(5 * time.Second)
-		c.nodes[2].isReady(true, "") // nobody is left beside whom it would be a second cluster
+		c.nodes[2].isReady(true, "") // no other cluster is left
 	})
 }
 

@@ -20,7 +20,7 @@ type room struct {
 	taken map[*cache.Entry]int
 	used  int
 	peak  int
-	stray int // gives of what was not taken
+	stray int // gives of values that were not taken
 
 	taking func() // is called after each Take; nil: nothing is
 }

@@ -31,7 +31,7 @@ func (w watched) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// A line may take its time: what it tells of has happened before.
+// A line of the log may take its time. The change that it tells of comes before it.
 func TestStateChangesBeforeTheLineThatTellsOfIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c *members

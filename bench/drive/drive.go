@@ -92,8 +92,8 @@ func (r *Result) RPS() float64 {
 	return float64(r.Requests) / r.Elapsed.Seconds()
 }
 
-// settle is how long the last answers may take after the end of the run.
-const settle = 10 * time.Second
+// drainTime is how long the last answers may take after the end of the run.
+const drainTime = 10 * time.Second
 
 // Run sends requests until the time is over or the context ends, and waits for
 // all answers.

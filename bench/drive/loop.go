@@ -124,9 +124,9 @@ func (l *loop) run(ctx context.Context, until time.Time) {
 			return
 		}
 		more := time.Now().Before(until) && ctx.Err() == nil
-		if !more && time.Since(until) > settle {
+		if !more && time.Since(until) > drainTime {
 			l.wrong += int64(l.flying)
-			l.sample = fmt.Errorf("%d answers did not come within %v of the run's end", l.flying, settle)
+			l.sample = fmt.Errorf("%d answers did not come within %v of the run's end", l.flying, drainTime)
 			return
 		}
 		for i := range max(n, 0) {
@@ -190,7 +190,7 @@ func (l *loop) receive(c *conn) (done bool, err error) {
 	case n == 0:
 		return false, io.ErrUnexpectedEOF
 	case c.request == nil:
-		return false, errors.New("bytes that nobody asked for")
+		return false, errors.New("bytes after the answer")
 	}
 	return c.parser.feed(l.buf[:n])
 }

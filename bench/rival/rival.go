@@ -84,15 +84,15 @@ func Serve(ctx context.Context, o Options) (err error) {
 	if s.listener != nil {
 		listener = s.listener(listener)
 	}
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(listener) }()
+	serveErr := make(chan error, 1)
+	go func() { serveErr <- s.Serve(listener) }()
 	select {
-	case err := <-served:
+	case err := <-serveErr:
 		return err
 	case <-ctx.Done():
 	}
 	err = s.Close()
-	return errors.Join(err, ignoreClosed(<-served))
+	return errors.Join(err, ignoreClosed(<-serveErr))
 }
 
 func ignoreClosed(err error) error {

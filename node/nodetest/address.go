@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// FreeAddress is an address of 127.0.0.1 at which nobody listens. A socket is
-// bound to it until the test ends, so that the system gives its port to nobody
-// who asks for any. On Linux that keeps no server from listening there: servers
-// set SO_REUSEADDR, as this socket does. Elsewhere the port is only likely to
-// stay free.
+// FreeAddress is an address of 127.0.0.1 without a listener. A socket stays
+// bound to it until the test ends, so that the system does not give its port to
+// a caller that asks for any port. On Linux a server can still listen there:
+// servers set SO_REUSEADDR, as this socket does. Elsewhere the port is only
+// likely to stay free.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	syscall.ForkLock.RLock()

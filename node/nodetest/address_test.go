@@ -7,8 +7,8 @@ import (
 	"kring/node/nodetest"
 )
 
-// A free address is refused to who dials it, stays free whatever else the system
-// gives away, and is there for who listens, again and again.
+// A free address refuses connections and stays free while the system gives out
+// other ports. A server can listen there again and again.
 func TestFreeAddressStaysFree(t *testing.T) {
 	seen := map[string]bool{}
 	for range 100 {
@@ -18,7 +18,7 @@ func TestFreeAddressStaysFree(t *testing.T) {
 		}
 		seen[address] = true
 		if c, err := net.Dial("tcp", address); err == nil {
-			t.Errorf("somebody listens at %s", address)
+			t.Errorf("a server listens at %s", address)
 			c.Close()
 		}
 	}
@@ -33,7 +33,7 @@ func TestFreeAddressStaysFree(t *testing.T) {
 				t.Fatal(err)
 			}
 			if there, err := l.Accept(); err == nil {
-				there.Close() // first: what waits is at the server's port
+				there.Close() // first, because it uses the server's port
 			}
 			c.Close()
 			l.Close()

@@ -42,8 +42,8 @@ func (c *Cluster) Books(n *Node) Books {
 	return b
 }
 
-// checkBooks waits until nothing is in flight any more, that is until the
-// identities hold, and reports those that never do.
+// checkBooks waits until the identities hold, that is until nothing is in
+// flight, and reports the ones that never hold.
 func (c *Cluster) checkBooks() {
 	var wrong []string
 	for deadline := time.Now().Add(c.patience()); ; {

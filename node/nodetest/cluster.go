@@ -1,6 +1,6 @@
 // Package nodetest runs a cluster of real nodes in one process, on free ports
 // of 127.0.0.1, in front of an origin that counts its loads. After every test
-// it checks that the books balance and that no goroutine was left behind.
+// it checks that the books balance and that no goroutine is left.
 package nodetest
 
 import (
@@ -21,7 +21,7 @@ import (
 	"kring/node"
 )
 
-// Cluster is N nodes that know each other, and their origin.
+// Cluster is several nodes that know each other, and their origin.
 type Cluster struct {
 	Nodes  []*Node
 	Origin *Origin
@@ -29,12 +29,12 @@ type Cluster struct {
 	t      testing.TB
 	net    *network
 	client *http.Client
-	// lossy is set once a node's counters are gone with it: then only each
+	// lossy is set when a node's counters were lost with it. Then only each
 	// living node's own books can be checked.
 	lossy bool
 }
 
-// Node is one node of a Cluster. Its embedded node changes at a Restart.
+// Node is one node of a Cluster. A Restart replaces its embedded node.
 type Node struct {
 	*node.Node
 	ID  string
@@ -44,7 +44,7 @@ type Node struct {
 	cfg     node.Config
 	host    *host
 	stop    context.CancelFunc
-	done    chan error // the result of Run; nil once the node is gone
+	done    chan error // the result of Run; nil while the node does not run
 	log     *testlog.Buffer
 }
 
@@ -99,7 +99,7 @@ func (c *Cluster) config(nd *Node, list []string) node.Config {
 	cfg.Limits.RequestTimeout = patience
 	docs := cache.DefaultGroupConfig("docs")
 	docs.LoadTimeout = patience
-	docs.TTL = time.Hour // and not what a busy machine may take for a test
+	docs.TTL = time.Hour // a busy machine may need longer than the default for a test
 	docs.Origin = cache.OriginConfig{Pool: "docs", Path: "/docs/{key}"}
 	cfg.Groups = append(cfg.Groups, docs)
 	pool := node.DefaultPoolConfig()
@@ -109,7 +109,7 @@ func (c *Cluster) config(nd *Node, list []string) node.Config {
 	return cfg
 }
 
-// run starts the node on its host and returns when it listens.
+// run starts the node on its host, and returns when it listens.
 func (n *Node) run() {
 	n.cluster.t.Helper()
 	nd, err := node.New(n.cfg, node.Options{
@@ -129,11 +129,11 @@ func (n *Node) run() {
 	go func() { done <- nd.Run(ctx) }()
 }
 
-// Alive reports whether the node was started and neither killed nor stopped.
+// Alive reports whether the node runs.
 func (n *Node) Alive() bool { return n.done != nil }
 
-// Kill ends the node as kill -9 does: every connection breaks at once and
-// nothing is handed over.
+// Kill ends the node as kill -9 does: every connection breaks at once, and the
+// node hands nothing over.
 func (n *Node) Kill() {
 	n.cluster.t.Helper()
 	n.cluster.lossy = true
@@ -183,11 +183,11 @@ func (n *Node) Restart() {
 	n.run()
 }
 
-// Hold stops the node's traffic until release, as SIGSTOP would: connections
-// stay open, nothing is answered. Nothing is lost.
+// Hold stops the node's traffic until release, as SIGSTOP would: connections stay
+// open, and nothing is answered or lost.
 func (n *Node) Hold() (release func()) { return n.host.hold() }
 
-// Cut breaks the connections between two nodes and lets them make no new ones.
+// Cut breaks the connections between two nodes and refuses new ones.
 func (c *Cluster) Cut(a, b *Node) {
 	for _, p := range [][2]*Node{{a, b}, {b, a}} {
 		p[0].host.mu.Lock()
@@ -214,10 +214,10 @@ func (c *Cluster) Mend(a, b *Node) {
 	}
 }
 
-// Log is what the node has logged so far.
+// Log is the node's log so far.
 func (n *Node) Log() string { return n.log.String() }
 
-// WaitReady waits until every living node says that it is ready.
+// WaitReady waits until every living node reports that it is ready.
 func (c *Cluster) WaitReady() {
 	c.t.Helper()
 	for _, n := range c.Nodes {
@@ -230,14 +230,14 @@ func (c *Cluster) WaitReady() {
 	}
 }
 
-// Response is an answer read to its end.
+// Response is a whole answer.
 type Response struct {
 	Status int
 	Header http.Header
 	Body   string
 }
 
-// TryDo asks a node. The path is sent as it is given, escaped.
+// TryDo sends a request to a node. The path must be escaped.
 func (c *Cluster) TryDo(n *Node, method, path, body string, header ...string) (Response, error) {
 	req, err := http.NewRequest(method, n.URL+path, strings.NewReader(body))
 	if err != nil {
@@ -258,7 +258,7 @@ func (c *Cluster) TryDo(n *Node, method, path, body string, header ...string) (R
 	return Response{Status: resp.StatusCode, Header: resp.Header, Body: string(b)}, nil
 }
 
-// Do is TryDo where no answer at all is a failure of the test.
+// Do is TryDo, and fails the test if there is no answer.
 func (c *Cluster) Do(n *Node, method, path, body string, header ...string) Response {
 	c.t.Helper()
 	r, err := c.TryDo(n, method, path, body, header...)
@@ -268,13 +268,13 @@ func (c *Cluster) Do(n *Node, method, path, body string, header ...string) Respo
 	return r
 }
 
-// Get asks a node for a path.
+// Get sends a GET to a node.
 func (c *Cluster) Get(n *Node, path string, header ...string) Response {
 	c.t.Helper()
 	return c.Do(n, http.MethodGet, path, "", header...)
 }
 
-// Owner is the node that owns a key on the ring, alive or not.
+// Owner is the owner of a key on the ring, alive or not.
 func (c *Cluster) Owner(key string) *Node {
 	c.t.Helper()
 	for _, n := range c.Nodes {
@@ -287,11 +287,11 @@ func (c *Cluster) Owner(key string) *Node {
 			}
 		}
 	}
-	c.t.Fatalf("nobody owns %q", key)
+	c.t.Fatalf("no node owns %q", key)
 	return nil
 }
 
-// Others are the nodes that are not n.
+// Others are all nodes except n.
 func (c *Cluster) Others(n *Node) []*Node {
 	var others []*Node
 	for _, m := range c.Nodes {
@@ -302,7 +302,7 @@ func (c *Cluster) Others(n *Node) []*Node {
 	return others
 }
 
-// KeyOf finds a key that the node owns, different for each i.
+// KeyOf finds a key that the node owns, a different one for each i.
 func (c *Cluster) KeyOf(n *Node, i int) string {
 	for j := 0; ; j++ {
 		if k := fmt.Sprintf("key-%d-%d", i, j); c.Owner(k) == n {
@@ -311,7 +311,8 @@ func (c *Cluster) KeyOf(n *Node, i int) string {
 	}
 }
 
-// patience is less for what is cleaned up after a failure: that may never come.
+// patience is shorter after a failure: what a cleanup waits for may never
+// happen then.
 func (c *Cluster) patience() time.Duration {
 	if c.t.Failed() {
 		return patience / 4
@@ -319,7 +320,7 @@ func (c *Cluster) patience() time.Duration {
 	return patience
 }
 
-// Eventually waits for a condition, and fails the test when patience is over.
+// Eventually waits for a condition, and fails the test if it never holds.
 func Eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
@@ -336,12 +337,12 @@ func Eventually(t testing.TB, what string, cond func() bool) {
 // shutdown checks the books of the living nodes, then stops them.
 func (c *Cluster) shutdown() {
 	c.checkBooks()
-	// A stopping server waits 5 s for connections that have not asked anything
-	// yet, and an http.Transport has those.
+	// A stopping server waits 5 s for connections without a request, and an
+	// http.Transport has such connections.
 	c.client.CloseIdleConnections()
 	for _, n := range c.Nodes {
 		if n.done != nil {
-			n.stop() // all at once: each takes its time to say that it goes
+			n.stop() // all at once, because each one is a lame duck for a while
 		}
 	}
 	for _, n := range c.Nodes {

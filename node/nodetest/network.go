@@ -14,7 +14,7 @@ import (
 // memnet, and has their names: hold, release and kill.
 type network struct {
 	t     testing.TB
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	hosts map[string]*host
 }
 
@@ -23,7 +23,7 @@ type host struct {
 	name     string
 	listener net.Listener
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	conns  map[*conn]struct{}
 	killed bool
 	held   chan struct{} // closed by the release; nil when the host is not held
@@ -44,7 +44,7 @@ func (n *network) host(name string) (*host, error) {
 	if old != nil {
 		address = old.listener.Addr().String()
 	} else {
-		address = FreeAddress(n.t) // and it is free when the host comes back
+		address = FreeAddress(n.t) // reserved, so that the host can come back there
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -57,7 +57,7 @@ func (n *network) host(name string) (*host, error) {
 	return h, nil
 }
 
-// named is the host that listens on an address, or nil.
+// named is the host that listens at an address, or nil.
 func (n *network) named(address string) *host {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -71,7 +71,7 @@ func (n *network) named(address string) *host {
 
 func (h *host) listen(string, string) (net.Listener, error) { return hostListener{h.listener, h}, nil }
 
-// dial is what a node of this host dials with.
+// dial makes the dialler of a node on this host.
 func (n *network) dial(h *host) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, netw, address string) (net.Conn, error) {
 		if to := n.named(address); to != nil && h.isCut(to.name) {
@@ -115,10 +115,10 @@ func (h *host) kill() {
 		h.held = nil
 	}
 	h.mu.Unlock()
-	_ = h.listener.Close() // closed is what it is meant to be
+	_ = h.listener.Close() // it is closed on purpose
 	for c := range conns {
 		if tcp, ok := c.Conn.(*net.TCPConn); ok {
-			_ = tcp.SetLinger(0) // a killed process's unsent bytes are lost
+			_ = tcp.SetLinger(0) // a killed process loses its unsent bytes
 		}
 		_ = c.Close()
 	}
@@ -194,8 +194,8 @@ func (c *conn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// SyscallConn lets the origin's loader look at the socket, as it does at a
-// connection that nobody has wrapped.
+// SyscallConn lets the origin's loader look at the socket, as on an unwrapped
+// connection.
 func (c *conn) SyscallConn() (syscall.RawConn, error) {
 	sc, ok := c.Conn.(syscall.Conn)
 	if !ok {
@@ -212,10 +212,10 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// poll is how often a condition is looked at, and patience for how long: what
-// takes a moment elsewhere may take a busy machine half a minute. A test that has
-// waited in vain must still end before go test's time-out, or nobody reads for
-// what it has waited.
+// poll is the time between two looks at a condition, and patience is the
+// longest wait. A busy machine may need half a minute for a moment's work. A
+// test that waits in vain must still end before go test's time-out, else its
+// message would be lost.
 const (
 	poll     = 5 * time.Millisecond
 	patience = 45 * time.Second

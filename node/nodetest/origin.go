@@ -10,13 +10,13 @@ import (
 	"testing"
 )
 
-// Origin is the HTTP origin of a cluster: it counts its loads per key, and
-// can be told to hold them, or to answer something else. Its paths are
-// /docs/KEY, escaped, and its answers the key itself with its version.
+// Origin is the HTTP origin of a cluster. It counts its loads per key. A test
+// can hold the loads or replace the answers. Its paths are /docs/KEY, escaped,
+// and each answer is the key with its version.
 type Origin struct {
 	URL string
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	loads  map[string]int
 	total  int
 	answer http.HandlerFunc
@@ -31,7 +31,7 @@ func newOrigin(t testing.TB) *Origin {
 	return o
 }
 
-// Body is what the origin says of a key, unless it was told otherwise.
+// Body is the origin's usual value of a key.
 func Body(key string) string { return "value of " + key }
 
 // ServeHTTP counts the load, waits for the gate, and answers.
@@ -58,17 +58,17 @@ func (o *Origin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain")
-	_, _ = fmt.Fprint(w, Body(key)) // a node that went away is part of the tests
+	_, _ = fmt.Fprint(w, Body(key)) // some tests kill the node
 }
 
-// Loads is how often a key was asked for.
+// Loads is how often a key was loaded.
 func (o *Origin) Loads(key string) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.loads[key]
 }
 
-// Total is how many requests came in all.
+// Total is the number of all requests.
 func (o *Origin) Total() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -86,14 +86,14 @@ func (o *Origin) Counts() map[string]int {
 	return m
 }
 
-// Answer replaces what the origin says; nil restores it.
+// Answer replaces the origin's answers; nil restores them.
 func (o *Origin) Answer(h http.HandlerFunc) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.answer = h
 }
 
-// Hold makes loads wait until the returned function is called.
+// Hold makes loads wait until the caller calls the returned function.
 func (o *Origin) Hold() (release func()) {
 	gate := make(chan struct{})
 	o.mu.Lock()

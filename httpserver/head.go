@@ -30,3 +30,20 @@ func unreadable(p []byte) int {
 	}
 	return 0
 }
+
+// namesTransferEncoding looks for the field among the lines before the first
+// empty one.
+func namesTransferEncoding(head []byte) bool {
+	const name = "transfer-encoding"
+	for line := range bytes.SplitSeq(head, []byte("\n")) {
+		line = bytes.TrimSuffix(line, []byte("\r"))
+		if len(line) == 0 {
+			return false
+		}
+		field, _, _ := bytes.Cut(line, []byte(":"))
+		if len(field) >= len(name) && bytes.EqualFold(bytes.TrimSpace(field), []byte(name)) {
+			return true
+		}
+	}
+	return false
+}
