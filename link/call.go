@@ -13,19 +13,19 @@ type Caller interface {
 	// Head takes the body of the answer, and says how long the value is that follows
 	// it in chunks; 0: none follows.
 	Head(body []byte) (bulk int, err error)
-	// Answered says that the answer is whole. Unless it is waited for, nobody has
-	// waited to its end, and bulk may be nil.
+	// Answered says that the answer is whole. If it is not waited for any more, bulk
+	// may be nil.
 	Answered(bulk []byte, waited bool)
-	// Discard says that the bulk of the answer does not arrive, or is thrown away as
-	// it does. It may be called more than once, and before Head.
+	// Discard says that the bulk of the answer will not arrive, or is thrown away as
+	// it arrives. It may be called more than once, and before Head.
 	Discard()
-	// Failed says that the link has ended the waiting with err. Calls that the
-	// Caller itself has left or handed over do not fail.
+	// Failed says that the link has left the call with err. It is not called after
+	// the Caller's own Leave or HandOver.
 	Failed(err error)
 }
 
-// Call is one call on a link, until its final answer or the link's end. Its zero
-// value is for Outgoing.Begin.
+// Call is one call on a link, until its final answer or the link's end. Its zero value
+// is ready for Outgoing.Begin.
 type Call struct {
 	link   *Outgoing
 	caller Caller
@@ -43,7 +43,7 @@ type Call struct {
 func (c *Call) call() *Call       { return c }
 func (c *Call) requestID() uint64 { return c.id }
 func (c *Call) bulk() []byte      { return c.caller.Bulk() }
-func (c *Call) written(bool)      {} // the reader sees a link's end, too
+func (c *Call) written(bool)      {} // a call that was not written ends with the link
 
 func (c *Call) appendTo(b []byte) []byte {
 	start := len(b)
@@ -63,8 +63,8 @@ func (c *Call) Waited() bool {
 	return waited
 }
 
-// Leave ends the waiting with err. False: it has ended already. The final answer
-// still comes to the Caller, unless the other node takes note of Cancel.
+// Leave ends the waiting with err. False: it has ended already. The call stays on the
+// link until its final answer, which the Caller still gets.
 func (c *Call) Leave(err error) bool {
 	l := c.link
 	l.mu.Lock()
@@ -82,8 +82,8 @@ func (l *Outgoing) leaveLocked(c *Call, err error) {
 	close(c.done)
 }
 
-// HandOver ends the waiting, but for Done: Release closes that. False: the waiting
-// has ended already.
+// HandOver ends the waiting on this link, but does not close Done: Release does.
+// False: the waiting has ended already.
 func (c *Call) HandOver() bool {
 	l := c.link
 	l.mu.Lock()
@@ -102,6 +102,6 @@ func (c *Call) Release(err error) {
 	close(c.done)
 }
 
-// Cancel tells the other node that the answer is not waited for. It goes behind the
-// call.
+// Cancel tells the other node that the answer is not waited for. The node may answer
+// all the same.
 func (c *Call) Cancel() { c.link.w.order(frameCancel, c.id) }

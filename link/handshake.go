@@ -14,12 +14,12 @@ import (
 //	→ hello   ← hello or refusal   → proof or refusal   ← proof or refusal
 //
 // A proof is HMAC-SHA256 under the secret over the role, both hellos, each of
-// which has a fresh nonce, and what its sender says of itself with it: a
-// recorded one proves nothing later, and one cannot be sent back to its maker. Without a secret it is empty.
+// which has a fresh nonce, and what its sender says of itself. So a recorded proof
+// proves nothing later, and a proof cannot be sent back to its maker. Without a
+// secret it is empty.
 //
-// The dialler proves itself first, so that an unknown node cannot have this one
-// compute material for guessing at the secret. Before that it is told neither
-// names nor parameters, nor who is a member.
+// The dialler proves itself first. So an unknown node cannot have this one compute
+// material for guessing at the secret, and learns no names, parameters or members.
 
 // The roles that proofs are bound to.
 const (
@@ -39,7 +39,7 @@ func proof(secret, role string, dialler, listener, about []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// turnAway tells the other side why, and returns why.
+// turnAway tells the other side why it is refused, and returns that.
 func turnAway(conn io.Writer, err error) error {
 	r := AsRefusal(err)
 	if r == nil {
@@ -81,7 +81,7 @@ func (n *Node) verify(c *Claim, body []byte, role string, dialler, listener []by
 	return nil
 }
 
-// checkHello finds out whether the two can make a handshake at all.
+// checkHello reports whether the two nodes can make a handshake at all.
 func (n *Node) checkHello(h *hello) error {
 	switch {
 	case h.MinProtocol > n.speaks() || h.MaxProtocol < minProtocol:
@@ -152,9 +152,7 @@ func (n *Node) greet(conn io.ReadWriter, target string) (*Claim, error) {
 	return c, n.check(c)
 }
 
-// welcome makes the handshake of the side that was dialled. A caller that has
-// passed it may still be refused by admit. The claim says, also when there is an
-// error, as much as was heard.
+// welcome makes the handshake of the side that was dialled: see Welcome.
 func (n *Node) welcome(conn io.ReadWriter, admit func(c *Claim) error) (*Claim, error) {
 	c := &Claim{}
 	theirs, err := hear(conn, sayHello)

@@ -9,13 +9,12 @@ import (
 // Answerer answers one call of the other node. It embeds Inbound.
 type Answerer interface {
 	inbound() *Inbound
-	// Answer makes the answer. It may take its time. Its context ends with the
+	// Answer makes the answer, on a goroutine of its own. Its context ends with the
 	// caller's deadline, when the caller cancels, and with the link. The bulk is the
 	// value that followed the call, or nil.
 	Answer(ctx context.Context, bulk []byte)
-	// Refuse makes an answer in place of one that cannot be: there was no room for
-	// the call's value (ErrCrowded), or the answer does not fit in a frame
-	// (ErrFrameSize).
+	// Refuse makes an answer that says err: there was no room for the call's value
+	// (ErrCrowded), or the answer does not fit in a frame (ErrFrameSize).
 	Refuse(err error)
 	// AppendAnswer appends the body of the answer. It is called under a lock.
 	AppendAnswer(b []byte) []byte
@@ -35,7 +34,7 @@ type Inbound struct {
 	Bulk int
 	// Timeout is the caller's, from now; 0: it has none.
 	Timeout time.Duration
-	// Changes says that the call changes something: see deferred.
+	// Changes says that the call changes something. It may begin later: see deferred.
 	Changes bool
 
 	in       *Incoming
@@ -58,7 +57,7 @@ func (c *Inbound) appendTo(b []byte) []byte {
 	return endFrame(c.answerer.AppendAnswer(b), start, 0)
 }
 
-// answer answers a call, on a goroutine of its own.
+// answer has a call answered, and sends the answer.
 func (c *Inbound) answer() {
 	defer c.cancel()
 	if !c.Answered {

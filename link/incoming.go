@@ -25,8 +25,8 @@ type Handler interface {
 type Incoming struct {
 	node        *Node
 	handler     Handler
-	incarnation uint64 // theirs
-	freesSlots  bool   // its calls that wait have no slot there
+	incarnation uint64 // of the other node
+	freesSlots  bool   // the other node's calls that wait have no slot there
 	reader      frameReader
 	w           *writer
 	heard       atomic.Int64 // Node.Clock of the last frame
@@ -43,7 +43,7 @@ type Incoming struct {
 
 	mu    sync.Mutex          // guards all below
 	calls map[uint64]*Inbound // those without a final answer
-	waits map[uint64]*Inbound // likewise; their caller knows that they wait
+	waits map[uint64]*Inbound // the same, but the caller knows that they wait
 }
 
 // NewIncoming makes the end of a link whose handshake Welcome has made. Its Run must
@@ -58,8 +58,8 @@ func NewIncoming(n *Node, c *Claim, conn net.Conn, r *bufio.Reader, h Handler) *
 	return in
 }
 
-// Run answers calls until the link ends, and says why it did. No call is at work
-// then. An error that is ErrBadFrame says that the other node is to blame.
+// Run answers calls until the link ends, and says why it has ended. No call is worked
+// on then. ErrBadFrame: the other node has broken the protocol.
 func (in *Incoming) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -144,7 +144,7 @@ func (in *Incoming) gather(c *Inbound) error {
 	if in.partialBytes+c.Bulk > maxPartial {
 		if in.refused[c.id] = c.Bulk; len(in.refused) > maxCalls {
 			c.cancel()
-			return ErrBadFrame // nobody begins so many values before the end of one
+			return ErrBadFrame // no node begins so many values before it ends one
 		}
 		c.answerer.Refuse(ErrCrowded)
 		in.workers.Go(func() {
@@ -159,8 +159,8 @@ func (in *Incoming) gather(c *Inbound) error {
 	return nil
 }
 
-// chunk takes the next part of a call's value. Those of a call for which there
-// was no room, and which is answered already, are read and forgotten.
+// chunk takes the next part of a call's value. If the call was refused for want of
+// room, the part is read and forgotten.
 func (in *Incoming) chunk(h header) error {
 	c := in.partial[h.id]
 	if c == nil {

@@ -6,10 +6,10 @@ type Node struct {
 	ID string
 	// Secret is what both ends of a link must know; "": none.
 	Secret string
-	// Cluster is the cluster's name, Ring says how its ring is made. Check compares
-	// the other node's.
+	// Cluster is the cluster's name, and Ring says how its ring is made. Both ends of
+	// a link must have the same.
 	Cluster, Ring string
-	// Incarnation tells this process from others with the same ID. It is not 0.
+	// Incarnation tells this process from others with the same ID.
 	Incarnation uint64
 	// View is the number and the id of this node's view.
 	View func() (number, id uint64)
@@ -19,8 +19,8 @@ type Node struct {
 	Speaks byte
 	// Clock is the time on a monotonic clock, in nanoseconds.
 	Clock func() int64
-	// Check refuses a node that has proved that it knows the secret. What it
-	// returns should be a Refusal.
+	// Check compares what a node says, which has proved that it knows the secret, with
+	// the list of members. Its error should be a Refusal.
 	Check func(c *Claim) error
 }
 

@@ -11,8 +11,8 @@ import (
 
 // Peer is the other node of an Outgoing link, as the node that calls it knows it.
 type Peer interface {
-	// Called reports whether the node is called at all now. The channel is closed
-	// when that may have changed.
+	// Called reports whether calls to the node are made at all now. The channel is
+	// closed when that may have changed.
 	Called() (called bool, changed <-chan struct{})
 	// Pong takes what a pong says after the time at which its ping was sent.
 	Pong(sent int64, says []byte) error
@@ -31,7 +31,7 @@ type Outgoing struct {
 	conn        net.Conn
 	reader      frameReader
 	w           *writer
-	incarnation uint64        // theirs
+	incarnation uint64        // of the other node
 	freesSlots  bool          // a call that waits has no slot there
 	slots       chan struct{} // a token for each call without a final answer that has a slot
 	heard       atomic.Int64  // Node.Clock of the last frame
@@ -58,8 +58,8 @@ func NewOutgoing(n *Node, c *Claim, conn net.Conn, r *bufio.Reader, peer Peer) *
 	return l
 }
 
-// Run reads and writes until the link ends, and says why it did. All calls have
-// ended then. An error that is ErrBadFrame says that the other node is to blame.
+// Run reads and writes until the link ends, and says why it has ended. All calls have
+// ended then. ErrBadFrame: the other node has broken the protocol.
 func (l *Outgoing) Run() error {
 	var writing sync.WaitGroup
 	writing.Go(l.w.run)
@@ -120,7 +120,7 @@ func (l *Outgoing) InFlight() int {
 	return len(l.calls)
 }
 
-// Fail fails all calls, as Call.Leave does. Their answers may come yet.
+// Fail leaves all calls with err: see Call.Leave. Their answers may come yet.
 func (l *Outgoing) Fail(err error) {
 	l.mu.Lock()
 	failed := l.failLocked(l.calls, err)
@@ -140,9 +140,9 @@ func (l *Outgoing) failLocked(calls map[uint64]*Call, err error) (failed []*Call
 	return failed
 }
 
-// Begin sends a call. Without an error its Done follows. The error is ErrSilent,
-// ErrClosed, ErrCrowded, ErrFrameSize, ctx's if it was cancelled, or that of the
-// call's Leave.
+// Begin sends a call, which ends later: see Call.Done. If it cannot, the error is
+// ErrSilent, ErrClosed, ErrCrowded or ErrFrameSize, ctx's if ctx was cancelled, or
+// that with which the call was left meanwhile.
 func (l *Outgoing) Begin(ctx context.Context, caller Caller) error {
 	select {
 	case l.slots <- struct{}{}:
@@ -169,7 +169,7 @@ func (l *Outgoing) Begin(ctx context.Context, caller Caller) error {
 	case ctx.Err() != nil:
 		return crowded(ctx)
 	}
-	return ErrClosed // whatever ended it
+	return ErrClosed // a socket's error would say nothing to the caller
 }
 
 // queue waits for a slot until ctx ends or the node is no longer called.

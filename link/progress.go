@@ -2,21 +2,20 @@ package link
 
 import "time"
 
-// A call that waits for a load, or otherwise takes long, must not keep others
-// from the link: a hundred slow keys would, and every hit behind them. So its
-// caller is told with a loading frame, and from then on the call has no slot.
-// The node that answers has moved it by then from those that it counts against
-// maxCalls to those that wait, which have a bound of their own. It does so
-// before it says so, and the caller frees the slot after it has heard so: the
-// caller never counts fewer calls than the other side does.
+// A call that waits for a load, or otherwise takes long, must not keep others from the
+// link: some slow keys would hold all slots, and each hit would wait for them. So the
+// node that answers says with a loading frame that the call takes long, and from then
+// on the call has no slot. Such calls have a bound of their own, maxWaits in place of
+// maxCalls. The node that answers moves the call before it sends the frame, and the
+// caller frees the slot after it has read the frame. So the caller never counts fewer
+// calls in slots than the other node does.
 //
 // The body of a loading frame may say what the call waits for.
 
 const (
 	// MaxProgress is the longest body of a loading frame, in bytes.
 	MaxProgress = 9
-	// maxWaits bounds the calls of one link that wait. Others beyond it keep their
-	// slots.
+	// maxWaits bounds the calls of one link that wait. A call beyond it keeps its slot.
 	maxWaits = 16 << 10
 
 	// loadingAfter is how long a call may run before its caller is told.
@@ -35,7 +34,8 @@ func (in *Incoming) waitsLocked(c *Inbound) bool {
 }
 
 // Progress tells the caller what its call waits for. ErrCrowded: too many calls wait
-// already. A caller of the first protocol is told only what it understands, by Watch.
+// already. A caller of the first protocol does not understand that, and is only told
+// by Watch that a call takes long.
 func (c *Inbound) Progress(says ...byte) error {
 	in := c.in
 	if !in.freesSlots {

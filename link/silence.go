@@ -8,20 +8,18 @@ import (
 	"time"
 )
 
-// A link is silent when it brings no frame although some are due: a call is
-// outstanding, or a ping is. Slowness is no silence: the other node's reader answers
-// pings whatever its calls wait for, so a node that is only slow, or waits for a
-// load, is heard. And this node's own slowness is not the other's silence. Three
-// things tell the two apart:
+// A link is silent when it brings no frame although a call or a ping waits for one. A
+// node that is slow, or waits for a load, is not silent: its reader answers pings
+// whatever its calls wait for. And this node's own slowness must not pass for the
+// other's silence. Three things tell the two apart:
 //
-//   - The loop that calls Watch says since when it has been on time (Round.Doubtless)
-//     and for how much of the last round this node was awake. Silence is counted in
-//     what this node was awake for.
-//   - Bytes that lie unread in the socket are this node's to read.
+//   - The loop that calls Watch says since when it has been on time (Round.Doubtless),
+//     and for how much of the last round this node was awake (Round.Awake). Other time
+//     is not counted.
+//   - Bytes that lie unread in the socket have come, and this node has yet to read them.
 //   - One ping may be late. Silence takes several, each sent some time after the last.
 //
-// How long is too long depends on the link: a machine that is busy answers late by
-// habit, and must not be given up for that.
+// How long is too long depends on the link: a busy machine answers late by habit.
 const (
 	// PingBusy is the period of pings on a link with an outstanding call, or a new
 	// one, PingIdle that on any other.
@@ -36,13 +34,13 @@ const (
 	// idle link has 4 times as long.
 	MinPatience = 250 * time.Millisecond
 	maxPatience = 2 * time.Second
-	// newcomer is the least patience with a link before it has brought
-	// EnoughPongs: nobody knows yet how slow it is by habit.
+	// newcomer is the least patience with a link before it has brought EnoughPongs:
+	// its habit is not known yet.
 	newcomer    = time.Second
 	EnoughPongs = 8
 
-	// closeAfter ends a link that stays silent. Not earlier: a paused node that
-	// resumes sends answers over it, which are not lost then.
+	// closeAfter ends a link that stays silent. A node that was paused for less has
+	// answers to send over it.
 	closeAfter = 10 * time.Second
 	// closeIncomingAfter is later, so that the side that pings decides.
 	closeIncomingAfter = 15 * time.Second
@@ -52,13 +50,13 @@ const (
 type Round struct {
 	Now       int64         // Node.Clock
 	Doubtless int64         // silence counts from here
-	Awake     time.Duration // how much of the last round this node was surely awake for
-	Lateness  time.Duration // of the rounds, as a rule
+	Awake     time.Duration // how long this node was surely awake in the last round
+	Lateness  time.Duration // how late recent rounds came: their 99th percentile
 }
 
-// Patience is how long a link with an outstanding call may be silent, if that many
-// pongs came over it and they took so long. Rounds that come late show a busy
-// machine before any ping does.
+// Patience is how long a link with an outstanding call may be silent, after so many
+// pongs with so long a round trip. Rounds that come late show a busy machine before
+// any ping does.
 func (r *Round) Patience(pongs int, rtt time.Duration) time.Duration {
 	least := MinPatience
 	if pongs < EnoughPongs {
@@ -73,7 +71,7 @@ type silence struct {
 
 	// Of the goroutine that calls Watch alone:
 	nextPing, lastPing int64
-	quiet              time.Duration // that counts as silence
+	quiet              time.Duration // how much silence counts
 	asked              int64         // when the oldest unanswered ping was sent; 0: none
 	unanswered         int           // pings since then that count: see minUnanswered
 	lastCounted        int64         // when the newest of them was sent

@@ -47,9 +47,9 @@ func (n *Node) Greet(conn net.Conn, host, target string) (*Claim, *bufio.Reader,
 }
 
 // Welcome makes a link of a connection that another node dialled and that an HTTP
-// server has handed over: it answers the upgrade and makes the handshake. A node that
-// has passed it may still be refused by admit. The claim says, also when there is an
-// error, as much as was heard.
+// server has handed over: it answers the upgrade and makes the handshake. admit may
+// refuse a node that has passed all other checks. The claim has as much as the node has
+// said, also when there is an error.
 func (n *Node) Welcome(conn net.Conn, r *bufio.Reader, admit func(c *Claim) error) (*Claim, error) {
 	if err := conn.SetDeadline(time.Now().Add(handshakeTimeout)); err != nil {
 		return &Claim{}, fmt.Errorf("upgrade: %w", err)

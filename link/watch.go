@@ -7,9 +7,8 @@ import (
 	"kring/internal/sockets"
 )
 
-// Watch looks after the link: it sends the pings that are due, calls Peer.Silent and,
-// when even that has brought nothing for long, ends the link. One goroutine calls it,
-// every few dozen milliseconds.
+// Watch sends the pings that are due, calls Peer.Silent when the link is silent, and
+// ends a link that stays so. One goroutine calls it, every few dozen milliseconds.
 func (l *Outgoing) Watch(r Round) {
 	l.mu.Lock()
 	waiting, busy := l.waiting, l.busy
@@ -29,7 +28,7 @@ func (l *Outgoing) Watch(r Round) {
 		quiet = time.Duration(r.Now - max(heard, s.asked, r.Doubtless))
 		limit *= 4
 	}
-	// What this node slept through while it counted is not the other's silence.
+	// What this node slept through is not the other's silence.
 	s.quiet = min(quiet, s.quiet+r.Awake)
 	if s.quiet > limit && s.unanswered >= minUnanswered && !l.behind(limit) {
 		l.peer.Silent()
@@ -52,9 +51,8 @@ func (l *Outgoing) Watch(r Round) {
 	}
 }
 
-// behind reports whether it is this node that has not read what came, for want of a
-// processor: then the silence is not the other's, as long as that takes no longer
-// than any silence may.
+// behind reports whether this node has not read what has come, for want of a
+// processor. That excuses the other node for as long as the greatest patience lasts.
 func (l *Outgoing) behind(limit time.Duration) bool {
 	if l.silence.quiet > limit+maxPatience {
 		return false
@@ -97,7 +95,7 @@ func (in *Incoming) pinged(h header) error {
 	})
 }
 
-// Watch ends a link from a node that sends nothing any more, and tells callers whose
+// Watch ends a link on which nothing has come for long, and tells the other node which
 // calls take long. One goroutine calls it, every few dozen milliseconds.
 func (in *Incoming) Watch(r Round) {
 	if time.Duration(r.Now-max(in.heard.Load(), r.Doubtless)) > closeIncomingAfter {

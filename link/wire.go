@@ -31,10 +31,10 @@ const (
 
 const (
 	headerLen = 32
-	// ChunkLen is the most of a value in one frame, so that a big value delays
-	// a small one by no more than the time for one chunk.
+	// ChunkLen is the longest part of a value in one frame, in bytes: a big value
+	// delays a small one by the time for one chunk at most.
 	ChunkLen = 64 << 10
-	// MaxMeta bounds everything in a frame but the value: key, types, tags.
+	// MaxMeta bounds all else in a frame: key, types, tags.
 	MaxMeta = 128 << 10
 	// maxCalls is how many calls without a final answer one link may carry, besides
 	// those that are known to wait: see progress.go.
@@ -63,7 +63,7 @@ type header struct {
 	incarnation uint64
 }
 
-// appendHeader begins a frame; endFrame fills in its length.
+// appendHeader begins a frame. endFrame fills in its length.
 func appendHeader(b []byte, typ frameType, id, view, incarnation uint64) []byte {
 	b = append(b, 0, 0, 0, 0, byte(typ), 0, 0, 0)
 	b = binary.BigEndian.AppendUint64(b, id)
@@ -114,7 +114,7 @@ func (f frameReader) body(h header, parse func(b []byte) error) error {
 		_, err = f.r.Discard(h.body)
 		return err
 	}
-	b := make([]byte, h.body) // parseHeader has seen to it that this is little
+	b := make([]byte, h.body) // at most what the table of frames says
 	if _, err := io.ReadFull(f.r, b); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"runtime"
 	"strings"
@@ -162,4 +163,78 @@ func FuzzHello(f *testing.F) {
 			t.Errorf("heard %q, %v", got, err)
 		}
 	})
+}
+
+func TestBodiesThatAreNot(t *testing.T) {
+	for name, read := range map[string]func(d *Decoder){
+		"bytes left over":     func(*Decoder) {},
+		"too short a byte":    func(d *Decoder) { d.B = nil; d.Byte() },
+		"too short a number":  func(d *Decoder) { d.Uint64() },
+		"an endless number":   func(d *Decoder) { d.B = bytes.Repeat([]byte{0xff}, 20); d.Uvarint() },
+		"a number too large":  func(d *Decoder) { d.Length(2) },
+		"more than there is":  func(d *Decoder) { d.Bytes() },
+		"texts that are few":  func(d *Decoder) { d.B = []byte{2, 1, 'x', 9}; d.Texts() },
+		"a name that is long": func(d *Decoder) { d.B = AppendString(nil, strings.Repeat("x", MaxName+1)); d.name() },
+	} {
+		d := Decoder{B: []byte{3, 1}}
+		if read(&d); !errors.Is(d.End(), ErrBadFrame) {
+			t.Errorf("%s: %v", name, d.End())
+		}
+		if d.Byte() != 0 || d.Uint64() != 0 || d.Text() != "" || d.Texts() != nil {
+			t.Errorf("%s: it yields more than zeros after its error", name)
+		}
+	}
+}
+
+// A frame that breaks off is an error, not a body.
+func TestABodyThatBreaksOff(t *testing.T) {
+	for _, size := range []int{10, MaxMeta + ChunkLen} {
+		whole := frame(frameAnswer, 3, make([]byte, size)...)
+		r := newFrameReader(bytes.NewReader(whole[:len(whole)-1]))
+		h, err := r.header()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.body(h, func([]byte) error { t.Error("it has a body"); return nil }); err == nil {
+			t.Errorf("no error of %d bytes less one", size)
+		}
+	}
+	if err := (&assembly{total: 1}).skip(bufio.NewReader(strings.NewReader("ab")), 2); !errors.Is(err, ErrBadFrame) {
+		t.Errorf("more was skipped than there is: %v", err)
+	}
+}
+
+// The bytes on a link are what older versions of this program sent and read.
+func TestTheBytesOfALinkStayTheSame(t *testing.T) {
+	n := &Node{Incarnation: 0x0102030405060708, View: func() (number, id uint64) { return 3, 0 }}
+	frame := func(typ frameType, id uint64, body ...byte) []byte {
+		return endFrame(append(n.stamp(nil, typ, id), body...), 0, 0)
+	}
+	var said bytes.Buffer
+	if err := say(&said, sayProof, []byte("xy")); err != nil {
+		t.Fatal(err)
+	}
+	h := hello{MinProtocol: 1, MaxProtocol: 2, secret: true, ID: "n0", Target: "n1"}
+	a := about{Cluster: "kring", Ring: "r", Incarnation: 1, View: 2, ViewID: 3, MaxValue: 4, MaxCalls: 5}
+	for name, test := range map[string]struct {
+		got  []byte
+		want string
+	}{
+		"ping":    {frame(framePing, 0, 0, 0, 0, 0, 0, 0, 1, 2), "00000024060000000000000000000000000000000000000301020304050607080000000000000102"},
+		"pong":    {frame(framePong, 0, 0, 0, 0, 0, 0, 0, 1, 2), "00000024070000000000000000000000000000000000000301020304050607080000000000000102"},
+		"cancel":  {frame(frameCancel, 9), "0000001c05000000000000000000000900000000000000030102030405060708"},
+		"loading": {frame(frameLoading, 9, 7), "0000001d0400000000000000000000090000000000000003010203040506070807"},
+		"call":    {frame(frameCall, 9, 7), "0000001d0100000000000000000000090000000000000003010203040506070807"},
+		"answer":  {frame(frameAnswer, 9, 7), "0000001d0300000000000000000000090000000000000003010203040506070807"},
+		"chunk":   {frame(frameChunk, 9, 7), "0000001d0200000000000000000000090000000000000003010203040506070807"},
+		"hello":   {h.appendTo(nil), "010201026e30026e31" + strings.Repeat("00", nonceLen)},
+		"about":   {a.appendTo(nil), "056b72696e67017200000000000000010000000000000002000000000000000300000000000000040000000000000005"},
+		"proof":   {proof("secret", roleDialler, []byte("a"), []byte("b"), []byte("c")), "fbe2c5c3139936d626e0941bc6c1e7b8845523d1975fb1331d031dd42bcd0a08"},
+		"refusal": {(&Refusal{CauseRing, "r"}).appendTo(nil), "0472"},
+		"message": {said.Bytes(), "00000002027879"},
+	} {
+		if got := hex.EncodeToString(test.got); got != test.want {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
+		}
+	}
 }

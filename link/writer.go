@@ -9,12 +9,12 @@ import (
 	"sync/atomic"
 )
 
-// maxUnsent is how many bytes may wait on one link. Above it, senders wait;
-// one value of any size is let in below it.
+// maxUnsent is how many bytes may wait on one link. Above it senders wait. Below it
+// one value of any size is let in.
 const maxUnsent = 4 << 20
 
-// maxSmall is how many bytes of frames without a big value may wait beside big
-// values that take all of maxUnsent: those go before them anyway.
+// maxSmall is how many bytes of frames without a big value may wait while big values
+// take all of maxUnsent. The small frames are written first anyway.
 const maxSmall = 1 << 20
 
 // maxControl bounds what never waits: pings, pongs, loading and cancel frames.
@@ -36,8 +36,8 @@ type message interface {
 	// bulk is a value that follows in chunks, or nil.
 	bulk() []byte
 	// written is called once, when the last byte was written to the
-	// connection, or when that has become impossible; never under a lock.
-	// It is not called if send failed.
+	// connection, or when that has become impossible. No lock is held then. It
+	// is not called if send failed.
 	written(ok bool)
 }
 
@@ -59,7 +59,7 @@ type writer struct {
 	err     error // why nothing can be sent any more
 
 	ended atomic.Bool   // err is set
-	wake  chan struct{} // one token: there may be something to write
+	wake  chan struct{} // a token: there may be something to write
 }
 
 type stream struct {
@@ -114,8 +114,8 @@ func (w *writer) trySend(m message) bool {
 	return queued
 }
 
-// roomLocked says whether a frame may be queued. Small ones do not wait behind
-// the senders of big values, who would keep all room for each other.
+// roomLocked says whether a frame may be queued. Small frames do not wait for the room
+// of big values, whose senders would take all of it in turn.
 func (w *writer) roomLocked(m message) bool {
 	return w.unsent < maxUnsent || m.bulk() == nil && len(w.batch) < maxSmall
 }
@@ -138,8 +138,8 @@ func (w *writer) queueLocked(m message) error {
 	return nil
 }
 
-// order queues a small frame behind those that are queued already: loading and
-// cancel. It never waits.
+// order queues a loading or cancel frame behind those that are queued already. It
+// never waits.
 func (w *writer) order(typ frameType, id uint64, body ...byte) {
 	w.mu.Lock()
 	before := len(w.batch)
@@ -175,8 +175,8 @@ func (w *writer) signal() {
 	}
 }
 
-// run writes until the writer is closed, and then tells all frames that did
-// not make it.
+// run writes until the writer is closed, and then tells the messages that were not
+// written.
 func (w *writer) run() {
 	defer w.abandon()
 	var control, batch []byte
@@ -262,11 +262,12 @@ func (w *writer) close(err error) {
 		w.room = nil
 	}
 	w.mu.Unlock()
-	w.conn.Close() // its error says nothing that the reader will not say
+	w.conn.Close() // the reader says why the link has ended
 	w.signal()
 }
 
-// abandon tells what was queued when the writer ended. Nothing is queued later.
+// abandon tells the messages that were queued when the writer ended. None is queued
+// later.
 func (w *writer) abandon() {
 	w.mu.Lock()
 	lost := w.queued

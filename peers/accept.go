@@ -29,8 +29,8 @@ var ErrNoUpgrade = errors.New("the request asks for no upgrade to " + UpgradeNam
 
 // Accept receives another node's link: it upgrades the connection, makes the
 // handshake and serves calls until the link ends or Close is called. The
-// request's context is of no account after the upgrade. An error is one to be
-// answered: the connection has not been upgraded.
+// request's context does not matter after the upgrade. After an error the connection
+// has not been upgraded, and the caller answers the request.
 func (p *Peers) Accept(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodGet || !strings.EqualFold(r.Header.Get("Upgrade"), UpgradeName) {
 		return ErrNoUpgrade
@@ -72,9 +72,9 @@ func (p *Peers) serve(ctx context.Context, in *incoming) {
 	p.tellEnd(in.pe, err)
 }
 
-// enter admits one more connection before its handshake, until done; ctx is
-// nil if there are too many, or the node does not run. The connection's owner
-// is then waited for by Close.
+// enter counts one more connection before its handshake, until done is called. The
+// context is nil if there are too many, or if the node does not run. Else Close waits
+// for the caller, who calls running.Done.
 func (p *Peers) enter() (ctx context.Context, done func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -123,7 +123,7 @@ func (p *Peers) retireOthers(id string, incarnation uint64) {
 }
 
 // compareViews notes a member whose list differs. The link works all the same:
-// "not owner" answers sort out the keys that the two place differently.
+// a member that does not act for a key answers "not owner".
 func (p *Peers) compareViews(c *link.Claim) {
 	if c.ViewID == p.view.Load().ID {
 		return

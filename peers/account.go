@@ -5,16 +5,17 @@ import (
 	"sync/atomic"
 )
 
-// account counts the answers to gets that were lost between this node and one
-// member. The node that answers counts an answer as served once its link has
-// taken it: the answer is delivered. The node that asks counts a get as abandoned
-// if it got no counted answer; so an answer that was delivered and that no get
-// took would be in the books twice, and is taken off the abandoned gets. One that
-// came too late is seen as it comes; one that never came is seen in the pongs,
-// which say how many answers were delivered over links that have ended: from
-// these the asking node subtracts those that it received. Both sides count for
-// one process of the other at a time, and a process that dies takes along what it
-// has not said, together with its count of served ones: so the sums stay equal.
+// account keeps the books of this node and one member equal (peer = served +
+// abandoned, over the cluster) when answers to gets do not arrive. The node that
+// answers counts an answer as served once it was written to a link (delivered), and
+// the node that asks counts a get as abandoned if it got no counted answer: so an
+// answer that was delivered and that no get took is in the books twice, and is taken
+// off the abandoned gets. One that comes after its get has left is seen as it comes
+// (unclaimed). One that never comes was on a link that broke: the node that answers
+// says in its pongs how many answers it delivered on links that have ended, the node
+// that asks knows how many of them it received, and the difference is lost. Both count
+// for one process of the other node at a time, and what a process has said before it
+// ends stays counted.
 type account struct {
 	unclaimed atomic.Int64 // counted answers that came, and that no get took
 
@@ -22,14 +23,14 @@ type account struct {
 	mu sync.Mutex
 
 	// Answers of this node to the member:
-	asker     uint64 // incarnation of the member's process that the number is about
-	delivered uint64 // on links that have ended
+	asker     uint64 // incarnation of the member's process that asks
+	delivered uint64 // to that process, on links that have ended
 
 	// Answers of the member to this node:
-	answerer uint64 // incarnation of its process that the next two are about
-	received uint64 // on links that have ended
-	missed   int64  // delivered on them, and not received
-	vanished int64  // the same of earlier processes
+	answerer uint64 // incarnation of the member's process that answers
+	received uint64 // from that process, on links that have ended
+	missed   int64  // delivered by that process on such links, and not received
+	vanished int64  // the same of processes before it
 }
 
 // asked notes a link that a process of the member opened.
@@ -41,8 +42,8 @@ func (a *account) asked(by uint64) {
 	}
 }
 
-// deliver adds the answers that were delivered on a link of a process of the
-// member's. The link has ended.
+// deliver adds the answers that were delivered on a link of one of the member's
+// processes. The link has ended.
 func (a *account) deliver(to, answers uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -51,7 +52,7 @@ func (a *account) deliver(to, answers uint64) {
 	}
 }
 
-// deliveredTo is what a pong says to a process of the member's.
+// deliveredTo is what pongs say to one of the member's processes.
 func (a *account) deliveredTo(asker uint64) uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()

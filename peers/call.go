@@ -36,7 +36,7 @@ func (p *Peers) Call(ctx context.Context, member string, req *Request) (Reply, e
 	pe.calls.Add(1)
 	r, err := l.callWithRoom(ctx, req)
 	if err == nil && r.cancelled {
-		err = link.ErrClosed // this side did not ask for it: the member is stopping
+		err = link.ErrClosed // this node has not cancelled: the member is stopping
 	}
 	if NoAnswer(err) {
 		pe.failed.Add(1)
@@ -49,7 +49,7 @@ func NoAnswer(err error) bool {
 	return errors.Is(err, link.ErrSilent) || errors.Is(err, link.ErrClosed)
 }
 
-// callable returns the link to a member. While one is being made it waits: the
+// callable returns the link to a member, and waits while one is being made. The
 // monitor opens the circuit when that takes too long.
 func (pe *peer) callable(ctx context.Context) (*outgoing, error) {
 	if l := pe.link.Load(); l != nil && !l.Ended() {
@@ -73,13 +73,12 @@ func (pe *peer) callable(ctx context.Context) (*outgoing, error) {
 	}
 }
 
-// Pending is a call that was begun, and that Wait must follow.
+// Pending is a call that has begun. Wait must follow.
 type Pending struct {
 	call *call
 }
 
-// Begin sends a call, unless there is no link to the member: it does not wait for
-// one.
+// Begin sends a call if there is a link to the member. It does not wait for a link.
 func (p *Peers) Begin(ctx context.Context, member string, req *Request) (Pending, bool) {
 	pe := p.others[member]
 	l := pe.link.Load()
@@ -113,8 +112,8 @@ func (l *outgoing) call(ctx context.Context, req *Request) (Reply, error) {
 	return c.wait(ctx)
 }
 
-// callWithRoom makes a call. If there is no room for its answer it waits for
-// some, and calls again: the node that was asked has the value at hand.
+// callWithRoom makes a call. If there is no room for the answer it waits for room,
+// and calls again: the member has the value stored by then.
 func (l *outgoing) callWithRoom(ctx context.Context, req *Request) (Reply, error) {
 	room := l.pe.p.room
 	r, err := l.call(ctx, req)

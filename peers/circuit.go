@@ -24,7 +24,7 @@ type circuit struct {
 	isOpen bool
 	gone   bool      // open because nothing listens at the address: its memory is lost
 	reason string    // why it is open, or ""
-	since  time.Time // when it came to be as it is
+	since  time.Time // when it last opened or closed
 	outage uint64    // number of the outage that keeps it open; 0: closed
 
 	cool     time.Duration // it stays open for this long at least
@@ -34,8 +34,8 @@ type circuit struct {
 }
 
 // open stops the calls, under the number of a new outage. If the circuit is
-// open already, only the reason changes. Opened says that it was closed,
-// changed that anything is other than before.
+// open already, only the reason changes. It reports whether the circuit was closed
+// before, and whether anything has changed.
 func (c *circuit) open(now time.Time, outage uint64, reason string, gone bool) (opened, changed bool) {
 	if c.isOpen && c.reason == reason && c.gone == gone {
 		return false, false
@@ -72,7 +72,8 @@ func (c *circuit) close(now time.Time) (closed bool) {
 // hadContact reports whether the member ever answered.
 func (c *circuit) hadContact() bool { return !c.closed.IsZero() }
 
-// open stops calls to the member, and reports whether they were made until now.
+// open opens the member's circuit, and reports whether it was closed before. The
+// caller logs it with tellOpen, after what else the opening asks for: a log may be slow.
 func (pe *peer) open(reason string, gone bool) (opened bool) {
 	p := pe.p
 	p.mu.Lock()
@@ -87,7 +88,7 @@ func (pe *peer) open(reason string, gone bool) (opened bool) {
 	return opened
 }
 
-// close lets calls to the member begin again, unless it relapsed only just now.
+// close closes the member's circuit, unless that cools off from a relapse.
 func (pe *peer) close() {
 	p := pe.p
 	p.mu.Lock()
@@ -103,13 +104,12 @@ func (pe *peer) close() {
 	}
 }
 
-// startTogether is how long a member that was never reached is taken for one
-// that is still starting.
+// startTogether is how long a member that was never reached may still be starting.
 const startTogether = 10 * time.Second
 
-// tellOpen logs that the member is not called. The caller says what open has
-// reported. If the member was never reached, the line is a warning only when that
-// takes long: nodes start one after the other.
+// tellOpen logs that the member is not called; opened is what open has reported. For
+// a member that was never reached the line becomes a warning only after a while:
+// nodes start one after the other.
 func (pe *peer) tellOpen(reason string, opened bool) {
 	p := pe.p
 	peer, why := slog.String("peer", pe.id), slog.String("reason", reason)

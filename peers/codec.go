@@ -23,19 +23,19 @@ type Request struct {
 	cache.Request
 	Hop       uint8         // 1: from the entry node; 2: passed on, the last
 	remaining time.Duration // until the caller's deadline; 0: it has none
-	deadline  time.Time     // at the caller alone, likewise
+	deadline  time.Time     // the same, at the caller alone; zero: it has none
 	requestID string        // of the client's request, of a get; "": none
-	Tags      []string      // of opPurgeTags, at least one
-	Keys      []string      // of opGetMany, at least one
+	Tags      []string      // of OpPurgeTags, at least one
+	Keys      []string      // of OpGetMany, at least one
 
-	// into is where the entry of the answer goes, for which room bytes are
-	// charged already; nil: nothing is. It does not cross the link.
+	// into is where the entry of the answer goes, and room bytes are charged for it
+	// already; nil: there is no such place. It does not cross the link.
 	into *cache.Entry
 	room int
 }
 
-// Flags of a request. A delete's conditions and a get's request id are there only
-// if it has any.
+// Flags of a request. They say, too, whether a delete's conditions and a get's request
+// id follow.
 const (
 	flagOnlyIfCached = 1 << iota
 	flagConditional
@@ -144,22 +144,22 @@ func parseRequest(b []byte, maxValue int) (r Request, total int, err error) {
 // Reply is a final answer as it crosses a link.
 type Reply struct {
 	Answer cache.Answer   // of a get or a write
-	Many   []cache.Answer // of opGetMany: see many.go
+	Many   []cache.Answer // of OpGetMany: see many.go
 	Err    error          // in its place
-	Copy   *cache.Copy    // of opCopy; nil: none
+	Copy   *cache.Copy    // of OpCopy; nil: none
 
 	Counted   bool // it is in the books of the node that answered
-	cancelled bool // given up because the caller did
-	NotOwner  bool // the node asked is not the one to act
+	cancelled bool // the call ended because the caller cancelled it
+	NotOwner  bool // the node that was asked does not act for the key
 
-	// Shared and PassedOn do not cross the link. Shared: the answer was another
-	// get's, and was taken for this one's. PassedOn: another node has answered, and
-	// has it in its books.
+	// Shared and PassedOn do not cross the link. Shared: another get made the call,
+	// and this get has taken its answer. PassedOn: another node has answered, and has
+	// the answer in its books.
 	Shared, PassedOn bool
 }
 
-// counted is how many gets an answer to the request has that are in the books
-// of the node that answered.
+// counted is how many of the gets in an answer to the request are in the books of the
+// node that answered.
 func (r *Request) counted(answer *Reply) uint64 {
 	n := uint64(0)
 	switch {
@@ -289,7 +289,7 @@ var codes = func() map[cache.Code]*cache.Error {
 // safeDetail keeps a detail from another node harmless in headers and logs.
 var safeDetail = regexp.MustCompile(`^[\x20-\x7e]{0,512}$`)
 
-// errorCode is what of an error may leave the node.
+// errorCode is as much of an error as may leave the node.
 func errorCode(err error) (cache.Code, string, time.Duration) {
 	var e *cache.Error
 	if !errors.As(err, &e) || codes[e.Code] == nil {

@@ -2,7 +2,9 @@ package peers
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
@@ -160,4 +162,53 @@ func FuzzEntry(f *testing.F) {
 			t.Errorf("%+v became %+v, %v", e, got, again.Err)
 		}
 	})
+}
+
+func TestRepliesThatMakeNoSense(t *testing.T) {
+	reply := func(r Reply) []byte { return appendReply(nil, &r, time.Now()) }
+	entry := &cache.Entry{Value: []byte("value")}
+	copied := reply(Reply{Copy: &cache.Copy{Node: "n", Age: math.NaN()}})
+	for name, b := range map[string][]byte{
+		"unknown flags":       {0xff, 0xff, 0x03},
+		"an unknown kind":     {0, 99, 0, 0, 0},
+		"flags of an entry":   {flagEntry, 0, 0, 0, 0, 99},
+		"a value cut short":   func() []byte { b := reply(Reply{Answer: cache.Answer{Entry: entry}}); return b[:len(b)-1] }(),
+		"a value too large":   reply(Reply{Answer: cache.Answer{Entry: &cache.Entry{Value: make([]byte, 101)}}}),
+		"no number":           copied,
+		"many of nothing":     reply(Reply{Many: []cache.Answer{}}),
+		"many, one too large": reply(Reply{Many: []cache.Answer{{Kind: cache.KindHit, Entry: &cache.Entry{Value: make([]byte, 101)}}}}),
+	} {
+		if r, _, err := parseReply(b, 100, time.Now()); !errors.Is(err, link.ErrBadFrame) {
+			t.Errorf("%s: %+v, %v", name, r, err)
+		}
+	}
+}
+
+// The bytes of requests and replies are what older versions of this program sent and
+// read.
+func TestTheBytesOfRequestsAndRepliesStayTheSame(t *testing.T) {
+	now := time.Now()
+	put := Request{Request: cache.Request{
+		Op: cache.OpPut, Key: cache.Key{Group: "g", Key: "k"}, Value: []byte("v"), ContentType: "t", ID: 5,
+		TTL: time.Second, IfMatch: []string{"a"},
+	}, Hop: 1, remaining: time.Minute}
+	many := Request{Request: cache.Request{Op: OpGetMany, Key: cache.Key{Group: "g"}}, Hop: 1, Keys: []string{"a", "b"}}
+	e := &cache.Entry{Value: []byte("v"), ContentType: "t", ETag: "e", Born: now, Expires: now.Add(time.Hour)}
+	reply := func(r Reply) []byte { return appendReply(nil, &r, now) }
+	for name, test := range map[string]struct {
+		got  []byte
+		want string
+	}{
+		"put":      {appendRequest(nil, &put), "02010080b09dc2df010167016b00000000000000050174008094ebdc03010161000176"},
+		"many":     {appendRequest(nil, &many), "130100000167000201610162"},
+		"answer":   {reply(Reply{Answer: cache.Answer{Entry: e, Kind: cache.KindHit, Node: "n1", Status: 200, Stored: true}, Counted: true}), "310100026e31c80100017400016500000000000000000000000000000000000000000000000000000080c0e285e36800000176"},
+		"error":    {reply(Reply{Err: cache.ErrOverloaded.With("d")}), "08000000000a6f7665726c6f61646564016400"},
+		"many got": {reply(Reply{Many: []cache.Answer{{}, {Kind: cache.KindHit, Entry: e}}}), "80080000000002000100017400016500000000000000000000000000000000000000000000000000000080c0e285e36800000176"},
+		"loading":  {appendLoading(nil, 77, true), "000000000000004d01"},
+		"pong":     {appendPong(nil, 7, []string{"n0", "n1"}), "000000000000000702026e30026e31"},
+	} {
+		if got := hex.EncodeToString(test.got); got != test.want {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
+		}
+	}
 }

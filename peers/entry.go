@@ -15,9 +15,9 @@ const (
 	entryFlagsEnd
 )
 
-// appendEntry appends an entry, its value last. Its age travels as a duration:
-// nodes' clocks may differ. Its tags stay behind: there may be as many as a head
-// holds, and the node that asked does not store the entry.
+// appendEntry appends an entry, its value last. Its age travels as a duration,
+// because nodes' clocks may differ. Its tags do not travel: they may fill a whole
+// head, and the node that asked does not store the entry.
 func appendEntry(b []byte, e *cache.Entry, now time.Time) []byte {
 	flags := byte(0)
 	if e.Negative {
@@ -54,7 +54,7 @@ func (d *decoder) entry(maxValue int, now time.Time) (e *cache.Entry, total int)
 	return e, total
 }
 
-// described is an entry all but its value.
+// described reads an entry without its value.
 func (d *decoder) described(now time.Time) *cache.Entry {
 	flags := d.Byte()
 	if flags >= entryFlagsEnd {

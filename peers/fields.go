@@ -23,7 +23,7 @@ func (d *decoder) repeated() string {
 	return d.last
 }
 
-// maxDuration bounds durations in frames, so that sums of a few never overflow.
+// maxDuration bounds durations in frames, so that the sum of a few does not overflow.
 const maxDuration = 30 * 365 * 24 * time.Hour
 
 func appendDuration(b []byte, t time.Duration) []byte {

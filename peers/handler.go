@@ -36,13 +36,13 @@ func (in *Inbound) Changes() bool {
 // Handler answers the calls of other members.
 type Handler interface {
 	// Stored makes the reply to a call that can be answered without waiting, and
-	// reports whether it did. The reader of a link calls it. It answers each
+	// reports whether it did. The reader of a link calls it. It must answer every
 	// OpGetMany.
 	Stored(in *Inbound, reply *Reply) bool
 	// Answer makes the reply to any other call. Its context ends with the caller's
 	// deadline, when the caller cancels the call, and with the link.
 	Answer(ctx context.Context, in *Inbound) Reply
-	// Delivered says that the answer to a get that this node has counted reached
-	// the link, or was lost.
+	// Delivered says whether the answer to a get, which this node has counted, was
+	// written to the link. Else it is lost.
 	Delivered(kind cache.Kind, ok bool)
 }

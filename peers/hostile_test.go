@@ -10,6 +10,7 @@ import (
 
 	"kring/cache"
 	"kring/link"
+	"kring/membership"
 	"kring/peers/memnet"
 )
 
@@ -152,5 +153,49 @@ func TestReadsChangeNothing(t *testing.T) {
 		if in.Changes() != changes {
 			t.Errorf("operation %d changes: %v", op, in.Changes())
 		}
+	}
+}
+
+// A member whose values take all room on its link is told so, and loses neither the
+// link nor other calls.
+func TestTooManyBigValuesAtOnceAreOverloaded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := memnet.New()
+		good, bad := pair(t, n)
+		good.Start(idle{})
+		defer good.Close()
+		serve(t, n, "n0:1", good)
+		l := &outgoing{pe: bad.others["n0"], maxValue: 1 << 20}
+		l.Outgoing = dialled(t, n, bad)
+		head := appendRequest(nil, &Request{Request: cache.Request{Op: cache.OpPut, Key: cache.Key{Group: "g", Key: "k"}, Value: make([]byte, 1<<20)}, Hop: 1})
+		for range 64 { // their values never come
+			if err := l.Begin(t.Context(), &anyCall{body: head}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		put := &Request{Request: cache.Request{Op: cache.OpPut, Key: cache.Key{Group: "g", Key: "k"}, Value: make([]byte, 1<<20)}, Hop: 1}
+		r, err := l.call(t.Context(), put)
+		if err != nil || !errors.Is(r.Err, cache.ErrOverloaded) {
+			t.Errorf("%v, %v", r.Err, err)
+		}
+		if s := good.Stats(); s.BrokenFrames != 0 || s.Incoming != 1 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestNodesWithoutRoomTakeAnyValue(t *testing.T) {
+	var r boundless
+	e := &cache.Entry{}
+	if !r.Take(e, 1<<40) || r.Wait(t.Context(), e, 1<<40) != nil {
+		t.Error("a value was refused")
+	}
+	r.Give(e)
+}
+
+// A cluster's name must have room in a handshake.
+func TestNamesFitInHandshakes(t *testing.T) {
+	if link.MaxName < membership.MaxName {
+		t.Errorf("%d of %d bytes", link.MaxName, membership.MaxName)
 	}
 }

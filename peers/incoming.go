@@ -17,13 +17,25 @@ type incoming struct {
 	*link.Incoming
 	p           *Peers
 	pe          *peer
-	incarnation uint64        // theirs
-	maxValue    int           // their longest
+	incarnation uint64        // the member's
+	maxValue    int           // the longest that the member takes, in bytes
 	delivered   atomic.Uint64 // counted answers to gets that were written: see account
 }
 
-// Called takes a call. One that can be answered without waiting is answered here, by
-// the reader of the link: most gets need neither a goroutine nor a context.
+// A call is answered in one of two places. What needs no waiting, a stored value most
+// of all, is answered by the reader of the link (stored): a goroutine and a context
+// cost more than the answer itself, and most gets are hits. All else may wait (for a
+// load, a write, another node), and the reader must not: it also takes cancels and
+// answers pings, which would then wait as well, and the caller would think this node
+// silent. So the link has it answered on a goroutine of its own (Answer), with a
+// context that ends with the caller's deadline or cancel.
+//
+// When an answer is made is not when it counts. It is in the books only once it was
+// written to the link (Written): the caller counts one that it did not get as
+// abandoned. An error crosses the link as a code with a detail that a client may see.
+// Its cause stays here, in the log.
+
+// Called takes a call, and answers it here if that needs no waiting.
 func (in *incoming) Called(view uint64, body []byte) (link.Answerer, error) {
 	req, total, err := parseRequest(body, in.p.maxValue)
 	if err != nil {
@@ -47,19 +59,20 @@ type inbound struct {
 	reply Reply
 }
 
-// stored makes the reply to a call that needs no waiting, and reports whether it
-// could.
+// stored makes the reply to a call that needs no waiting, and reports whether it has.
 func (c *inbound) stored() (ok bool) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			c.logPanic(cause)
-			ok = c.call.Op == OpGetMany // with what it has; a get has its turn on a goroutine
+			ok = c.call.Op == OpGetMany // with what it has so far; a get is answered by Answer
 		}
 	}()
-	if ok = c.in.p.handler.Stored(&c.call, &c.reply); ok {
-		c.fit()
+	if ok = c.in.p.handler.Stored(&c.call, &c.reply); !ok {
+		c.reply = Reply{}
+		return false
 	}
-	return ok
+	c.fit()
+	return true
 }
 
 // Answer has the handler answer the call.
@@ -106,7 +119,7 @@ func (c *inbound) fail(err error) {
 	c.reply.Answer.Entry = nil
 }
 
-// Refuse answers in place of what does not fit.
+// Refuse makes an error the answer, because a value or the answer itself does not fit.
 func (c *inbound) Refuse(err error) {
 	if errors.Is(err, link.ErrFrameSize) {
 		c.fail(cache.ErrOriginBadAnswer.With("headers too large"))
@@ -141,15 +154,15 @@ func (c *inbound) BulkAnswer() []byte {
 	return nil
 }
 
-// Written keeps the books: a get is counted where it was served, and only if
-// its answer went out.
+// Written enters a get in the books of the node that has served it: as served, or as
+// lost.
 func (c *inbound) Written(ok bool) {
 	counted := c.call.counted(&c.reply)
 	switch {
 	case ok:
 		c.in.delivered.Add(counted)
 	case c.reply.PassedOn:
-		c.in.pe.account.unclaimed.Add(int64(counted)) // the node that served it has counted it, and the caller will not know
+		c.in.pe.account.unclaimed.Add(int64(counted)) // the node that served it has counted it, and the caller does not get it
 	}
 	if c.reply.PassedOn {
 		return

@@ -7,11 +7,11 @@ import (
 	"kring/cache"
 )
 
-// Many gets travel as one call, which is answered at once with what is stored,
-// as far as it has room in one frame: for the rest, for what must be loaded,
-// and for keys that the node asked does not act for, the caller makes a call
-// each. So no batch waits for a load, and nothing need be said of its progress.
-// Each answer in it is a get in the books; what is left out is none.
+// Many gets travel as one call. The member answers it at once with what it has
+// stored, as far as that fits in one frame. For each key that it leaves out (the
+// entry does not fit, must be loaded, or belongs to another member) the caller makes
+// a call of its own. So no batch waits for a load, and none needs loading frames. Each
+// answer in it is a get in the books; a key that is left out is not.
 
 const (
 	// MaxMany and MaxManyBytes bound the keys of one OpGetMany.
@@ -19,8 +19,8 @@ const (
 	MaxManyBytes = 64 << 10
 )
 
-// appendMany appends the answers to many gets: for each a byte, KindNone for
-// one that is left out, and else its entry.
+// appendMany appends the answers to many gets: for each a byte for its kind and then
+// its entry, or KindNone for a key that is left out.
 func appendMany(b []byte, many []cache.Answer, now time.Time) []byte {
 	b = binary.AppendUvarint(b, uint64(len(many)))
 	for i := range many {

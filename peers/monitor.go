@@ -7,25 +7,25 @@ import (
 	"kring/link"
 )
 
-// A member that does not answer in time is either slow, or silent, or this node has
-// not listened. The three look alike to a caller that waits, and want opposite
-// things: a slow member must be waited for (a second node would load the key once
-// more), a silent one must not (its calls would hang to their deadlines), and of what
-// this node slept through nobody may be blamed (after a pause of this process, or
-// while its machine is starved, every member would seem silent at once, and this node
-// would serve all keys by itself).
+// If a member does not answer in time, then it is slow, or it is silent, or this node
+// has not listened. The three look alike to a caller that waits, and ask for opposite
+// things. Callers must wait for a slow member: a second node would load the key once
+// more. They must not wait for a silent one: each would hang until its deadline. And
+// a member is not to blame for what this node did not hear: after a pause of this
+// process, or on a starved machine, all members would seem silent at once, and this
+// node would serve all keys alone.
 //
-// Links tell slow from silent: their readers answer pings whatever the calls wait for
+// A link tells slow from silent: its reader answers pings whatever the calls wait for
 // (see link.Outgoing.Watch). The monitor adds what one link cannot know. Its loop
-// comes round every tick. When it comes late, so did everything else in this process,
-// and silence counts from then on only. How late it is as a rule is what links may
-// add to their patience. And a member without a link is silent when that lasts as
-// long as silence may.
+// comes round every tick. If a round comes late, all else in this process was late,
+// too, and silence counts from that round on. The usual lateness of the rounds adds to
+// the patience with all members. A member without a link counts as silent when it has
+// had none for as long as a link may be silent.
 const (
 	// tick is the period of the loop.
 	tick = 50 * time.Millisecond
 	// lateBy: if the loop itself is late by more, this node has been asleep or
-	// starved, and what it did not hear is held against nobody.
+	// starved, and takes no member for silent because of it.
 	lateBy = 100 * time.Millisecond
 	// firstContact is the least patience with a first connection: busy machines
 	// start slowly. It is over before a handshake times out.
@@ -62,7 +62,8 @@ func (p *Peers) monitor(ctx context.Context) {
 	}
 }
 
-// watch looks after the link to one member, or the lack of one.
+// watch looks after the link to the member. If there is none for long, it opens the
+// circuit.
 func (pe *peer) watch(round link.Round) {
 	if l := pe.link.Load(); l != nil {
 		l.Watch(round)
@@ -81,8 +82,8 @@ func (pe *peer) watch(round link.Round) {
 	}
 }
 
-// selfDoubt tells this node's own pauses from others' silence, by how late its
-// loop comes round.
+// selfDoubt tells this node's own pauses from others' silence, by how late the rounds
+// of its loop come.
 type selfDoubt struct {
 	last      int64
 	doubtless int64       // silence counts from here
@@ -97,7 +98,7 @@ func (s *selfDoubt) next(now int64) (round link.Round, late bool) {
 	if late = took > tick+lateBy; late {
 		s.doubtless = now
 	}
-	if took < stopped { // else the pause would set the patience for the next seconds
+	if took < stopped { // a pause must not set the patience for the next seconds
 		s.lateness.Add(max(0, took-tick))
 	}
 	s.last = now

@@ -10,9 +10,9 @@ import (
 	"kring/link"
 )
 
-// notice is a log line that is not repeated: not ever, or not for a while. An
-// unknown node has no say in what is in it: so it can neither fill the table, nor
-// keep others' lines out of the log.
+// notice names a log line that is not repeated, ever or for a while. Nothing that an
+// unknown node sends is part of it. So such a node can neither fill the table, nor keep
+// lines about others out of the log.
 type notice struct {
 	member string // in the list; "" stands for all nodes that are not
 	about  string // the cause of a refusal, or one of the following
@@ -25,8 +25,8 @@ const (
 	noticeShortage = "no descriptor or port left"
 )
 
-// unknownEvery is how often a line may repeat that an unknown node, or a broken
-// member, can bring about as often as it likes.
+// unknownEvery is how often a line may repeat that an unknown node or a broken member
+// could cause without end.
 const unknownEvery = time.Minute
 
 // accepted forgets the refusals of a member: later ones are news.
@@ -45,9 +45,9 @@ func (p *Peers) tellRefusal(member string, r *link.Refusal) {
 	}
 }
 
-// tellTurnedAway logs that a connection was received and did not become a link. Its
-// sender is only known once it has proved that it knows the secret. Where there is no
-// secret, each node is believed.
+// tellTurnedAway logs that a connection did not become a link. The node at its other
+// end is known only if it has proved that it knows the secret. In a cluster without a
+// secret each node is believed.
 func (p *Peers) tellTurnedAway(from net.Addr, c *link.Claim, err error) {
 	r := link.AsRefusal(err)
 	switch {

@@ -16,8 +16,8 @@ import (
 type outgoing struct {
 	*link.Outgoing
 	pe          *peer
-	incarnation uint64        // theirs
-	maxValue    int           // they take no longer one
+	incarnation uint64        // the member's
+	maxValue    int           // the longest that the member takes, in bytes
 	hearsUs     atomic.Bool   // what the last pong said
 	received    atomic.Uint64 // counted answers to gets that came: see account
 }
@@ -28,7 +28,7 @@ func (l *outgoing) Called() (called bool, changed <-chan struct{}) {
 	return !open, changed
 }
 
-// Silent takes the member for hung.
+// Silent opens the member's circuit, and fails the calls to it.
 func (l *outgoing) Silent() {
 	opened := l.pe.open("silent", false)
 	l.Fail(link.ErrSilent) // before it is logged: the log may be slow
@@ -41,12 +41,12 @@ type call struct {
 	l     *outgoing
 	req   *Request
 	reply Reply
-	taken *Reply // another call's, in place of reply: see sharing
+	taken *Reply // another call's reply, in place of this one's: see sharing
 
 	large   bool // the answer's value comes in chunks
 	charged bool // that value has its room: see Room
 
-	shared *shared // with which calls it waits for its load; nil: it is not told of one
+	shared *shared // the call that it waits for, with others; nil: it is told of no load
 }
 
 // begin sends a call, which wait must follow.
@@ -88,7 +88,7 @@ func (c *call) wait(ctx context.Context) (Reply, error) {
 	return c.reply, nil
 }
 
-// fail ends the waiting with an error of this node's own making.
+// fail ends the waiting with an error that is this node's own.
 func (c *call) fail(err error) {
 	if c.Leave(err) {
 		c.Failed(err)
@@ -129,9 +129,9 @@ func (c *call) Head(body []byte) (bulk int, err error) {
 	return total, nil
 }
 
-// charge finds room for the value of an answer that is about to arrive. Without
-// it the caller gets a noRoomError at once, and the value is thrown away as it
-// comes: the link's reader waits for nobody.
+// charge finds room for the value of an answer that is about to arrive. Without room
+// the call fails with a noRoomError at once, and the value is thrown away as it
+// arrives: the link's reader waits for nobody.
 func (c *call) charge(total int) {
 	e := c.reply.Answer.Entry
 	if into := c.req.into; into != nil && c.req.room >= total {
@@ -144,7 +144,7 @@ func (c *call) charge(total int) {
 	}
 }
 
-// Discard gives back the room of a value that nobody waits for any more.
+// Discard gives back the room of a value that no get waits for any more.
 func (c *call) Discard() {
 	if c.charged {
 		c.charged = false
@@ -154,8 +154,8 @@ func (c *call) Discard() {
 	}
 }
 
-// keepCharged leaves an answer's value charged until ctx ends: by then the
-// caller has passed it on.
+// keepCharged leaves an answer's value charged until ctx ends. The caller has passed
+// the value on by then.
 func (c *call) keepCharged(ctx context.Context) {
 	if c.charged {
 		e := c.reply.Answer.Entry
@@ -163,7 +163,8 @@ func (c *call) keepCharged(ctx context.Context) {
 	}
 }
 
-// Answered takes the whole answer, and keeps the account of one that came too late.
+// Answered takes the whole answer. If the get of the call has left, the account takes
+// note of that.
 func (c *call) Answered(bulk []byte, waited bool) {
 	if c.large {
 		c.reply.Answer.Entry.Value = bulk
@@ -227,18 +228,18 @@ type RefusedHere struct{ Err error }
 func (r *RefusedHere) Error() string { return r.Err.Error() }
 func (r *RefusedHere) Unwrap() error { return r.Err }
 
-// ErrAskAgain is the error of a get that shared another get's call. The call has
-// ended, and its outcome is not for this get: the get needs a call of its own.
+// ErrAskAgain is the error of a get that shared another get's call. That call has
+// ended with an answer that is not for this get. The get needs a call of its own.
 var ErrAskAgain = errors.New("the call that was shared has ended early")
 
-// othersError is nil if those who share the call may take its answer. They may
-// not if it is about the call alone: that its own deadline has passed (theirs
-// may be later), or that the node asked does not act any more.
+// othersError is nil if the gets that share the call may take its answer. They may not
+// if the answer is about the call alone: its own deadline has passed (theirs may be
+// later), or the node that was asked acts no longer.
 func (c *call) othersError(now time.Time) error {
 	late := !c.req.deadline.IsZero() && !now.Before(c.req.deadline)
 	switch {
 	case c.reply.cancelled:
-		return link.ErrClosed // the node asked is stopping
+		return link.ErrClosed // the node that was asked is stopping
 	case c.reply.NotOwner, late && errors.Is(c.reply.Err, cache.ErrOriginTimeout):
 		return ErrAskAgain
 	}

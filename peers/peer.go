@@ -33,7 +33,7 @@ type peer struct {
 
 	link  atomic.Pointer[outgoing]
 	tried atomic.Bool // a connection was tried, with success or without
-	// starting: that it is not called was said, but not yet as a warning.
+	// starting: the log says that it is not called, but not yet as a warning.
 	starting atomic.Bool
 	lost     atomic.Int64 // Peers.clock when it was last without a link
 
@@ -79,9 +79,9 @@ func (pe *peer) run(ctx context.Context) {
 			backoff = min(2*backoff, maxBackoff)
 			switch {
 			case link.AsRefusal(err) != nil:
-				wait = maxBackoff // somebody has to change a configuration first
+				wait = maxBackoff // an operator has to change a configuration first
 			case sockets.Shortage(err):
-				wait, backoff = link.Jitter(minBackoff), minBackoff // nobody is bothered by it
+				wait, backoff = link.Jitter(minBackoff), minBackoff // such attempts reach no other machine
 			}
 			pe.pause(ctx, wait)
 			continue
@@ -110,9 +110,9 @@ func (pe *peer) pause(ctx context.Context, wait time.Duration) {
 	}
 }
 
-// refused opens the circuit after an attempt to connect that failed. Where this
-// machine lacked what it takes, that says nothing of the member: only if it
-// lasts does the monitor, as whenever there is no link.
+// refused opens the circuit after an attempt to connect that failed. It does not if
+// this machine lacked something to connect with: that says nothing of the member. If
+// it lasts, the monitor opens the circuit, as for any member without a link.
 func (pe *peer) refused(err error) {
 	if sockets.Shortage(err) {
 		pe.tried.Store(true)
@@ -146,7 +146,7 @@ func (pe *peer) connect(ctx context.Context) (*outgoing, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dial: %w", err)
 	}
-	// What is under way when the node stops must not hold it up.
+	// A handshake that is under way must not hold up the end of this node.
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
 	c, r, err := pe.p.node.Greet(conn, pe.host, pe.id)
@@ -160,7 +160,7 @@ func (pe *peer) connect(ctx context.Context) (*outgoing, error) {
 	return l, nil
 }
 
-// keep serves one link for as long as it lasts.
+// keep holds one link until it ends.
 func (pe *peer) keep(ctx context.Context, l *outgoing) error {
 	p := pe.p
 	stop := context.AfterFunc(ctx, l.Close)
@@ -171,7 +171,7 @@ func (pe *peer) keep(ctx context.Context, l *outgoing) error {
 	pe.account.answers(l.incarnation)
 	p.knowProcess(pe, l.incarnation)
 	select {
-	case <-pe.kick: // meant an earlier attempt
+	case <-pe.kick: // it was for an earlier attempt
 	default:
 	}
 	l.Ping() // its pong closes the circuit

@@ -27,14 +27,13 @@ type Options struct {
 	// Self is this node. Its URL is used only when Config.Peers is empty.
 	Self   membership.Member
 	Config membership.Config
-	// Dial opens a connection to host:port. The node gives it, so that a
-	// network in memory can stand in.
+	// Dial opens a connection to host:port. Tests give one to a network in memory.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
 	// MaxFrameValue is the largest value that crosses a link, in bytes; 0 is 8 MiB.
 	MaxFrameValue int64
-	// Room bounds the large values that arrive here; nil: nothing does.
+	// Room bounds the large values that arrive here; nil: they have no bound.
 	Room Room
-	// Log may be nil.
+	// Log gets what an operator should know; nil: nothing is logged.
 	Log *slog.Logger
 }
 
@@ -42,7 +41,7 @@ type Options struct {
 type Peers struct {
 	log      *slog.Logger
 	dial     func(ctx context.Context, addr string) (net.Conn, error)
-	node     link.Node // this one
+	node     link.Node // this node
 	maxValue int
 	start    time.Time // clock counts from here
 	room     Room
@@ -217,9 +216,9 @@ func (p *Peers) links() []*incoming {
 	return append([]*incoming(nil), p.incoming...)
 }
 
-// addLink takes a link from another member in, and has this node connect to
-// that member now if it is not connected. The link that it returns, or nil, is
-// to be ended: it is one too many, or the node stops.
+// addLink notes a link that another member has opened, and has this node connect to
+// that member now if it is not connected. The caller must end the link that addLink
+// returns, if any: it is one too many, or the node stops.
 func (p *Peers) addLink(in *incoming) (excess *incoming) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -246,7 +245,8 @@ func (p *Peers) addLink(in *incoming) (excess *incoming) {
 	return excess
 }
 
-// removeLink forgets a link that has ended, but not what was counted on it.
+// removeLink forgets a link that has ended. The account keeps what was delivered on
+// it.
 func (p *Peers) removeLink(in *incoming) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

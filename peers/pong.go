@@ -46,9 +46,9 @@ func (l *outgoing) Pong(sent int64, says []byte) error {
 		return err
 	}
 	l.hearsUs.Store(g.hearsUs)
-	// Pings that waited while the member was silent, or this node slept, say
-	// nothing of the link: an outage's are all answered at its end, most of them
-	// when the first of their pongs has closed the circuit already.
+	// The time of a ping that waited while the member was silent, or while this node
+	// slept, says nothing of the link. At the end of an outage all its pings are
+	// answered, most of them after the first pong has closed the circuit.
 	now := p.clock()
 	slept := sent < p.doubtless.Load() || now-p.ticked.Load() > int64(tick+lateBy)
 	if open, _ := l.pe.state(); !open && !slept && sent >= l.pe.calledSince.Load() {

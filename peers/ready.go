@@ -8,7 +8,7 @@ import (
 // readyWithin bounds how long a node waits to be heard by the others.
 const readyWithin = 3 * time.Second
 
-// updateReady notes whether clients should be sent to this node.
+// updateReady notes whether this node is ready: see Ready.
 func (p *Peers) updateReady(now int64) {
 	reason, overdue := p.outcast(), ""
 	_, last := p.Ready()
@@ -28,15 +28,15 @@ func (p *Peers) updateReady(now int64) {
 	}
 }
 
-// notHeardBy says what is missing until all members have been tried and all that
-// this node calls hear it.
+// notHeardBy names a member that was not tried yet, or that this node calls and that
+// does not hear it. "": there is no such member.
 func (p *Peers) notHeardBy() (reason string) {
 	for _, pe := range p.ordered {
 		open, _ := pe.state()
 		switch l := pe.link.Load(); {
 		case !pe.tried.Load():
 			reason = "peer " + pe.id + " has not been tried yet"
-		case l == nil && open: // it is not there; when it comes, it waits for this node
+		case l == nil && open: // the member is not there; when it starts, it waits for this node
 		case open || l == nil:
 			reason = "peer " + pe.id + " has not answered yet"
 		case !l.hearsUs.Load():
@@ -46,10 +46,10 @@ func (p *Peers) notHeardBy() (reason string) {
 	return reason
 }
 
-// outcast says why this node would be a second cluster beside the members', or
-// "": those that answer refuse it, and none takes it. A node that has been
-// ready believes that of itself only when most members refuse it: one that was
-// started with a mistake must not take the others out of service.
+// outcast says why this node would be a cluster of its own: all members that answer
+// refuse it. "": it would not. A node that has been ready believes so only when most
+// members refuse it: one member that was started with a mistake must not take the
+// others out of service.
 func (p *Peers) outcast() (reason string) {
 	refusing := 0
 	for _, pe := range p.ordered {
@@ -68,10 +68,10 @@ func (p *Peers) outcast() (reason string) {
 	return reason
 }
 
-// Ready reports whether clients should be sent to this node, and why not. At
-// the start each other member was tried, and each that is called hears this
-// one; for that it waits no longer than 3 s. A node that is refused by all whom
-// it reaches is not ready for as long as that lasts.
+// Ready reports whether clients should be sent to this node, and why not. A node that
+// starts is ready when it has tried each other member, and each that it calls hears
+// it; but it waits no longer than 3 s for that. While all members that it reaches
+// refuse it, a node is not ready.
 func (p *Peers) Ready() (ok bool, reason string) {
 	if reason := p.notReady.Load(); reason != nil {
 		return *reason == "", *reason

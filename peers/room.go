@@ -7,12 +7,12 @@ import (
 	"kring/cache"
 )
 
-// Room is the memory that large values of other nodes' answers may take here,
-// those of more than one chunk. It is charged before such a value arrives, and
-// until the caller's context ends.
+// Room is the memory that large values (of more than one chunk) in other nodes'
+// answers may take here. A value is charged from before it arrives until the caller's
+// context ends.
 type Room interface {
 	// Take charges a value of so many bytes, unless there is no room at once.
-	// The entry stands for the value, which it does not have yet.
+	// The entry is a name for the value, which it does not have yet.
 	Take(e *cache.Entry, bytes int) bool
 	// Wait is Take for a caller that can wait for a moment. Its error is one
 	// for the client.

@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// sharing has gets of this node that wait for one load at another node wait for
-// one call.
+// sharing has several gets of this node wait for one call, if they wait for one load
+// at another node.
 //
 // A get must not take the answer of a call just because it asks for the same
-// key: the call may have been sent before a write, and the get begun after that
-// was acknowledged. So each get makes a call of its own first. If it is not
-// answered at once, the node that acts says for which load it waits:
+// key: the call may have been sent before a write, and the get may have begun after
+// the write was acknowledged. So each get makes a call of its own first. If the node
+// that acts does not answer it at once, it says for which load the call waits:
 //
 //	get 1 → call 1: waits for load 7
 //	PUT   → marks load 7, stores the new value, is acknowledged
@@ -19,13 +19,13 @@ import (
 //
 // A call never waits for a load that is marked by then (cache.Waiting). So a
 // call that is told load 7 was told before a write marked it, and its get had
-// begun by then: it may be answered with what load 7 brings, and takes the
-// answer of call 1. Its own call is cancelled.
+// begun by then: load 7 may answer the get. So the get takes the answer of call 1,
+// and its own call is cancelled.
 //
-// Hits need none of this: a get of which nothing is told is not known here.
+// A hit is not known here: only a call that is told of a load is.
 //
-// Whether a call is waited for at all is its link's matter. A link's lock is taken
-// under sharing's, never the reverse.
+// The link of a call knows whether the call is waited for at all. A link's lock is
+// taken under sharing's, never the reverse.
 type sharing struct {
 	mu    sync.Mutex // guards all below, the shareds and call.shared
 	loads map[uint64]*shared
@@ -36,14 +36,15 @@ type shared struct {
 	load   uint64
 	call   *call
 	others map[*call]struct{} // calls that were handed over to it
-	// ownLeft: the get that made the call has left.
+	// ownLeft: the get that made the call waits no longer.
 	ownLeft bool
 }
 
-// join reports whether a call that waits for a load has been handed over to another.
-// It then ends with the other's answer, by end, unless it leaves before. Else
-// later ones may join it. The call that started a load is never handed over: the
-// load is on the account of its get.
+// join hands a call that waits for a load over to another call that does, and reports
+// whether there is one. The get of a call that was handed over ends with the other
+// call's answer, by end, unless it leaves before. A call that was not handed over is
+// one that later calls may join. The call that started a load is never handed over:
+// its get counts as the load.
 func (s *sharing) join(c *call, load uint64, starter bool) (handedOver bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,14 +70,14 @@ func (s *sharing) join(c *call, load uint64, starter bool) (handedOver bool) {
 	return false
 }
 
-// forgetLocked lets nobody join any more.
+// forgetLocked has no later call join.
 func (s *sharing) forgetLocked(sh *shared) {
 	if s.loads[sh.load] == sh {
 		delete(s.loads, sh.load)
 	}
 }
 
-// end gives a call's answer, or the error in its place, to those who share it.
+// end gives a call's answer, or the error in its place, to the gets that share it.
 func (s *sharing) end(c *call, r Reply, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,9 +94,9 @@ func (s *sharing) end(c *call, r Reply, err error) {
 	clear(sh.others)
 }
 
-// leave ends the waiting of a get for the answer to its call. False: the call has
-// ended, or is about to. True: others wait for its answer, or it was handed over. If
-// the get was the last that waited, the call that it was handed over to is cancelled.
+// leave ends a get's waiting. True: its call was handed over, or goes on because other
+// gets share it. False: its call has ended, by this or before. If the get was the last
+// that waited for the call that its own was handed over to, that call is cancelled.
 func (s *sharing) leave(c *call, err error) (left bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,8 +125,8 @@ func (s *sharing) leave(c *call, err error) (left bool) {
 	return false
 }
 
-// hasLeft reports whether the get that made a call has left it to others. The link's
-// reader calls it.
+// hasLeft reports whether the get that made a call has left, and others wait for it.
+// The link's reader calls it.
 func (s *sharing) hasLeft(c *call) bool {
 	if c.shared == nil { // which the reader alone changes
 		return false

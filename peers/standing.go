@@ -32,8 +32,8 @@ type Standing struct {
 }
 
 // Standings are the members as this node sees them, in the order of the view.
-// They are what one node thinks, and the view is what all agree on: the two
-// change apart. A value is immutable and swapped whole.
+// They are what one node thinks, and the view is what all agree on, so the two change
+// at different times. A value is immutable and swapped whole.
 type Standings struct {
 	members []Standing
 	Down    int // how many are in StateDown
@@ -83,10 +83,10 @@ func (p *Peers) publishLocked() {
 	p.changed = make(chan struct{})
 }
 
-// Down reports whether a member's circuit is open, and whether it is because
-// nothing listens at its address: then its memory is lost. A process that is just
-// ending may take one more connection, and breaks it. So while there is no link,
-// Down waits a little for what the next attempt finds.
+// Down reports whether a member's circuit is open, and whether that is because
+// nothing listens at its address: then its memory is lost. A process that is about to
+// end may take one more connection, and breaks it. So while there is no link, Down
+// waits a little for the result of the next attempt.
 func (p *Peers) Down(ctx context.Context, member string) (open, gone bool) {
 	pe := p.others[member]
 	timer := time.NewTimer(firstContact)

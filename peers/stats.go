@@ -4,18 +4,17 @@ import "time"
 
 // Stats are counters since the start, and the state of each other member.
 type Stats struct {
-	// Abandoned belongs to the books: calls of gets that were given up on,
-	// less the counted answers that came too late or twice. It is a net number
-	// and can be below zero.
+	// Abandoned belongs to the books: gets that got no counted answer, less the
+	// counted answers that no get took (see account). It can be below zero.
 	Abandoned int64 `json:"abandoned"`
 	// Mismatches counts handshakes with a member whose list differs.
 	Mismatches uint64 `json:"mismatches"`
-	// Refused counts handshakes that were refused, by either side.
+	// Refused counts handshakes that either side refused.
 	Refused uint64 `json:"refused"`
 	// BrokenFrames counts links closed because of what they carried.
 	BrokenFrames uint64 `json:"broken_frames"`
-	// Doubts counts times when this node's own loop was late, so that it held
-	// silence against nobody.
+	// Doubts counts rounds in which this node's own loop was late. It takes nobody
+	// for silent then.
 	Doubts uint64 `json:"doubts"`
 	// Incoming is the number of links that other nodes have open to this one.
 	Incoming int `json:"incoming"`
@@ -28,7 +27,7 @@ type PeerStats struct {
 	ID string `json:"id"`
 	// Open says that its circuit is open: it is not called.
 	Open bool `json:"open"`
-	// Since is when the circuit came to be as it is.
+	// Since is when the circuit last opened or closed.
 	Since time.Time `json:"since"`
 	// Reason is why the circuit is open, or "".
 	Reason string `json:"reason"`
@@ -36,10 +35,10 @@ type PeerStats struct {
 	Connected bool `json:"connected"`
 	// Outages counts how often its circuit opened.
 	Outages uint64 `json:"outages"`
-	// Calls counts calls made, Failed those that it did not answer.
+	// Calls counts calls to it, Failed those that it did not answer.
 	Calls  uint64 `json:"calls"`
 	Failed uint64 `json:"failed"`
-	// InFlight is calls without a final answer so far.
+	// InFlight is how many calls have no final answer yet.
 	InFlight int `json:"in_flight"`
 	// RTT is the 99th percentile of recent pings, in seconds.
 	RTT float64 `json:"rtt"`
@@ -74,6 +73,6 @@ func (pe *peer) stats() PeerStats {
 	return s
 }
 
-// Abandon enters a get that a caller of this node gave up, or got no counted answer
-// to. A counted answer that still comes takes it back.
+// Abandon counts a get of this node's that has got no counted answer. A counted answer
+// that still comes takes it back.
 func (p *Peers) Abandon() { p.abandoned.Add(1) }
