@@ -37,6 +37,30 @@ func TestEachKeyIsAnsweredByItsOwnerThroughAnyNode(t *testing.T) {
 	})
 }
 
+func TestANodeAloneActsForEverything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, 1)
+		n := c.nodes[0]
+		for _, key := range numbered("key-", 20) {
+			if r := n.RouteOf(key); !r.Self || r.Term != cache.OwnerTerm || !r.Holds() {
+				t.Errorf("%s: %+v", key, r)
+			}
+		}
+		if a, err := c.get(t.Context(), 0, "k"); err != nil || a.Kind != cache.KindLoad || a.StandIn {
+			t.Errorf("%+v, %v", a, err)
+		}
+		if a, err := n.Put(t.Context(), &cache.Request{Key: kv("k")}); err != nil || !a.Created || a.Node != "n0" {
+			t.Errorf("%+v, %v", a, err)
+		}
+		if e := n.Explain(t.Context(), doc("k")); len(e.Copies) != 1 || e.Acting != "n0" || len(e.Owners) != 1 {
+			t.Errorf("%+v", e)
+		}
+		if err := n.Purge(t.Context(), "docs"); err != nil || n.Stats().Entries != 1 {
+			t.Errorf("%v, %d entries", err, n.Stats().Entries)
+		}
+	})
+}
+
 func TestASlowLoadIsWaitedForToTheCallersOwnDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := start(t, 3)

@@ -72,8 +72,7 @@ func (c *Cluster) forwardGet(ctx context.Context, r *cache.Read, route Route) (c
 	if errors.Is(err, errActHere) {
 		return c.act(ctx, r, c.routeHere(r.Key().Key))
 	}
-	var full *peers.RefusedHere
-	if errors.As(err, &full) {
+	if full, ok := errors.AsType[*peers.RefusedHere](err); ok {
 		return cache.Answer{Kind: cache.KindRefused, Node: c.self, OwnerKind: cache.KindRefused}, full.Err
 	}
 	if !reply.Shared && (err != nil || !reply.Counted) {

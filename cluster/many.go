@@ -123,14 +123,15 @@ func (b *batch) run(ctx context.Context, within *time.Duration, yield func(int, 
 // answerStored answers the gets of what is stored, here or at other nodes, as far as
 // that is no more than manyBytes. The others are missing.
 func (b *batch) answerStored(ctx context.Context) {
-	stored := 0
-	elsewhere := make(map[string][]int) // keys by the member that acts for them
+	stored, others := 0, 0
+	elsewhere := make(map[string][]int) // others, by the member that acts for them
 	for i, key := range b.keys {
 		r := b.group.Read(key, false)
 		route := b.c.route(key, nil)
 		switch {
 		case !route.Self && r.Check() == nil && r.Matches():
 			elsewhere[route.Node] = append(elsewhere[route.Node], i)
+			others++
 			continue
 		case route.Self && stored < manyBytes:
 			if a, ok := r.Hit(route.Term); ok {
@@ -141,7 +142,13 @@ func (b *batch) answerStored(ctx context.Context) {
 		}
 		b.missing = append(b.missing, i)
 	}
-	b.gather(ctx, elsewhere)
+	if others > 1 {
+		b.gather(ctx, elsewhere)
+	} else { // an ordinary get is no dearer, and may load
+		for _, at := range elsewhere {
+			b.missing = append(b.missing, at...)
+		}
+	}
 	slices.Sort(b.missing) // the first is the one that the caller waits for
 	for i := range b.results {
 		b.weigh(i, b.size(i))

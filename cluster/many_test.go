@@ -477,6 +477,34 @@ func TestManyGetsOfLongKeys(t *testing.T) {
 	})
 }
 
+// A key that no frame has room for does not keep the others of a batch from their call.
+func TestAKeyThatCannotBeLeavesABatchWhole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, 2, func(_ int, o *options) { o.docs().KeyPattern = "k.*" })
+		long, other := "", "" // too long, and none of the group's
+		for i := 0; long == "" || c.nodes[0].RouteOf(long).Node != "n1"; i++ {
+			long = strings.Repeat(fmt.Sprint("k", i), 1<<18)
+		}
+		for i := 0; other == "" || c.nodes[0].RouteOf(other).Node != "n1"; i++ {
+			other = fmt.Sprint("x", i)
+		}
+		good := []string{c.key(0, 1), c.key(1, 1)}
+		for _, key := range good {
+			if _, err := c.get(t.Context(), 0, key); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := c.nodes[0].peers.Stats().Peers[0].Calls
+		results := getMany(t.Context(), t, c.nodes[0].Cluster, "docs", append([]string{long, other}, good...), time.Minute)
+		if n := c.nodes[0].peers.Stats().Peers[0].Calls - before; n != 1 || results[2].Err != nil || results[3].Err != nil {
+			t.Errorf("%d calls: %+v", n, results[2:])
+		}
+		if r := results[1]; !errors.Is(results[0].Err, cache.ErrKeyTooLong) || r.Err != nil || !r.Entry.Negative || r.Node != "n0" {
+			t.Errorf("%v, %+v", results[0].Err, r)
+		}
+	})
+}
+
 // Values that have no room in the frame of a batch come by a call each.
 func TestManyGetsOfValuesOfAllSizes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -73,27 +73,27 @@ func TestAnAnswerDoesNotLeaveWhenItsViewHasChanged(t *testing.T) {
 	})
 }
 
-// The view changes between a write's route and its commit.
-func TestAWriteIsNotCommittedWhenItsViewHasChanged(t *testing.T) {
+// The view changes between a write's route and its commit. A client's write is routed
+// anew; another node is told "not owner", and goes on with the same id.
+func TestAWriteWhoseViewHasChangedIsRoutedAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := alone(t)
 		key, next := kv(s.mine()), view(t, 2, 0)
 		s.peers.sees(s.first, next)
-		if _, err := s.Put(t.Context(), &cache.Request{Key: key, Value: []byte("v"), ID: 1}); !errors.Is(err, cache.ErrWriteUnconfirmed) {
-			t.Errorf("a put: %v", err)
-		}
-		s.peers.sees(s.first, next)
 		in := inbound(cache.OpPut, key)
-		if r := s.Answer(t.Context(), in); !errors.Is(r.Err, cache.ErrWriteUnconfirmed) {
+		if r := s.Answer(t.Context(), in); !r.NotOwner || r.Err != nil {
 			t.Errorf("another node's put: %+v", r)
 		}
 		if n := s.Stats().Entries; n != 0 {
 			t.Errorf("%d entries", n)
 		}
-		// The same write is carried out in the new view.
 		in.View = 2
 		if r := s.Answer(t.Context(), in); r.Err != nil || !r.Answer.Created {
-			t.Errorf("%+v", r)
+			t.Errorf("in the new view: %+v", r)
+		}
+		s.peers.sees(s.first, next)
+		if a, err := s.Put(t.Context(), &cache.Request{Key: kv(s.mine()), Value: []byte("v"), ID: 1}); err != nil || a.Node != "n0" {
+			t.Errorf("a put: %+v, %v", a, err)
 		}
 	})
 }

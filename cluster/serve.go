@@ -102,7 +102,10 @@ func (c *Cluster) serve(ctx context.Context, in *peers.Inbound, route Route) pee
 	} else if reply.Answer.Node, reply.Err = c.self, c.cache.CheckWrite(req); reply.Err == nil {
 		reply.Answer, reply.Err = c.carryOut(ctx, req, route)
 	}
-	if req.Op == cache.OpGet && !route.Holds() {
+	switch {
+	case errors.Is(reply.Err, errRouteEnded):
+		return peers.Reply{NotOwner: true}
+	case req.Op == cache.OpGet && !route.Holds():
 		c.cache.Delivered(reply.Answer.Kind, false)
 		return peers.Reply{NotOwner: true}
 	}

@@ -13,6 +13,9 @@ import (
 // what it stored.
 var errNobodyActs = cache.ErrWriteUnconfirmed.With("no node could be found that acts for the key")
 
+// errRouteEnded says that the view of a write's route is no longer this node's view.
+var errRouteEnded = errors.New("the view has changed")
+
 // Put carries out a client's put, here or at the node that acts for the key. The
 // cache keeps req.Value. The Answer has Created and the Entry, of which only content
 // and ETag are sure when another node has stored it.
@@ -50,24 +53,31 @@ func (c *Cluster) write(ctx context.Context, req *cache.Request) (cache.Answer, 
 		return cache.Answer{Node: c.self}, err
 	}
 	route := c.route(req.Key.Key, nil)
-	if !route.Self {
-		reply, err := c.ask(ctx, &peers.Request{Request: *req, Hop: 1}, route, "")
-		if !errors.Is(err, errActHere) {
-			if err == nil {
-				err = reply.Err
+	for {
+		if !route.Self {
+			reply, err := c.ask(ctx, &peers.Request{Request: *req, Hop: 1}, route, "")
+			if !errors.Is(err, errActHere) {
+				if err == nil {
+					err = reply.Err
+				}
+				a := reply.Answer
+				a.OwnerKind, a.Kind = a.Kind, cache.KindPeer
+				return a, err
 			}
-			a := reply.Answer
-			a.OwnerKind, a.Kind = a.Kind, cache.KindPeer
+			if route = c.routeHere(req.Key.Key); route.Term == cache.Unowned {
+				return cache.Answer{Node: c.self}, errNobodyActs
+			}
+		}
+		a, err := c.carryOut(ctx, req, route)
+		if !errors.Is(err, errRouteEnded) {
 			return a, err
 		}
-		if route = c.routeHere(req.Key.Key); route.Term == cache.Unowned {
-			return cache.Answer{Node: c.self}, errNobodyActs
-		}
+		route = c.route(req.Key.Key, nil)
 	}
-	return c.carryOut(ctx, req, route)
 }
 
-// carryOut is a write at the node that acts for the key.
+// carryOut is a write at the node that acts for the key. With errRouteEnded nothing
+// has happened.
 func (c *Cluster) carryOut(ctx context.Context, req *cache.Request, route Route) (cache.Answer, error) {
 	w, err := c.cache.BeginWrite(ctx, req, route.Term)
 	if err != nil {
@@ -75,7 +85,7 @@ func (c *Cluster) carryOut(ctx context.Context, req *cache.Request, route Route)
 	}
 	if !route.Holds() {
 		w.Abandon()
-		return cache.Answer{Node: c.self}, errNobodyActs
+		return cache.Answer{Node: c.self}, errRouteEnded
 	}
 	return w.Commit(ctx)
 }
