@@ -23,6 +23,12 @@ func (c *Cache) Group(name string) (Group, error) {
 // Name is the group's name.
 func (g Group) Name() string { return g.g.Name }
 
+// Has reports whether the group can have a key: one that can be asked for, and that
+// matches the group's pattern.
+func (g Group) Has(key string) bool {
+	return g.g.checkKey(key, g.c.config.MaxKeyBytes) == nil && g.g.matches(key)
+}
+
 // Read is one get of one key. Its methods are the steps of the get. Their caller decides
 // which node acts for the key, and in which term.
 //

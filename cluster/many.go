@@ -125,15 +125,16 @@ func (b *batch) run(ctx context.Context, within *time.Duration, yield func(int, 
 func (b *batch) answerStored(ctx context.Context) {
 	stored, others := 0, 0
 	elsewhere := make(map[string][]int) // others, by the member that acts for them
+	routing := b.c.routing()
 	for i, key := range b.keys {
-		r := b.group.Read(key, false)
-		route := b.c.route(key, nil)
+		route := routing.route(key, nil)
 		switch {
-		case !route.Self && r.Check() == nil && r.Matches():
+		case !route.Self && b.group.Has(key):
 			elsewhere[route.Node] = append(elsewhere[route.Node], i)
 			others++
 			continue
 		case route.Self && stored < manyBytes:
+			r := b.group.Read(key, false)
 			if a, ok := r.Hit(route.Term); ok {
 				b.results[i].Answer = a
 				stored += len(a.Entry.Value)

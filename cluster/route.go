@@ -25,6 +25,25 @@ type Route struct {
 // answer leaves the node only while it is.
 func (r Route) Holds() bool { return r.peers.View() == r.View }
 
+// routing is what routes are decided from: a view, and how this node sees its members.
+type routing struct {
+	peers     Peers
+	self      string
+	view      *membership.View
+	standings *peers.Standings
+}
+
+func (c *Cluster) routing() routing {
+	return routing{peers: c.peers, self: c.self, view: c.peers.View(), standings: c.peers.Standings()}
+}
+
+// route decides who acts for a key now. The excluded members have not answered this
+// request.
+func (c *Cluster) route(key string, excluded []string) Route {
+	r := c.routing()
+	return r.route(key, excluded)
+}
+
 // route is the one place that says who acts for a key: its owner or, while that
 // one's circuit is open (or this request has excluded it), the next owner on the
 // ring whose circuit is closed. This node's own circuit is never open, so there
@@ -33,27 +52,27 @@ func (r Route) Holds() bool { return r.peers.View() == r.View }
 // A stand-in's term is the newest of the outages that put it in charge. It stays the
 // same exactly as long as none of the members before it comes back, and each later
 // term of the key is larger: a node numbers the outages that it sees in one row.
-func (c *Cluster) route(key string, excluded []string) Route {
-	view, standings := c.peers.View(), c.peers.Standings()
-	to := func(id string, outage uint64) Route {
-		return Route{View: view, Node: id, Self: id == c.self, Term: cache.Term(outage), peers: c.peers}
+func (r *routing) route(key string, excluded []string) Route {
+	owner := r.view.Ring.Get(key)
+	if owner == r.self || r.standings.Down == 0 && len(excluded) == 0 {
+		return r.to(owner, 0)
 	}
-	owner := view.Ring.Get(key)
-	if owner == c.self || standings.Down == 0 && len(excluded) == 0 {
-		return to(owner, 0)
-	}
-	if standings.CanCall(owner) && !slices.Contains(excluded, owner) {
-		return to(owner, 0)
+	if r.standings.CanCall(owner) && !slices.Contains(excluded, owner) {
+		return r.to(owner, 0)
 	}
 	outage := uint64(0)
-	for _, id := range view.Ring.Owners(key, len(view.Members)) {
-		m := standings.Of(id)
-		if id == c.self || m.State == peers.StateActive && !slices.Contains(excluded, id) {
-			return to(id, outage)
+	for _, id := range r.view.Ring.Owners(key, len(r.view.Members)) {
+		m := r.standings.Of(id)
+		if id == r.self || m.State == peers.StateActive && !slices.Contains(excluded, id) {
+			return r.to(id, outage)
 		}
 		outage = max(outage, m.Outage)
 	}
-	return to(c.self, outage)
+	return r.to(r.self, outage)
+}
+
+func (r *routing) to(id string, outage uint64) Route {
+	return Route{View: r.view, Node: id, Self: id == r.self, Term: cache.Term(outage), peers: r.peers}
 }
 
 // routeHere is the route of a request for which no other node has acted. If this
