@@ -49,6 +49,8 @@ func (p *Pool) PutEndpoint(ctx context.Context, name string, c EndpointChange) (
 		return false, err
 	}
 	if p.shared != nil {
+		p.shared.changing.Lock()
+		defer p.shared.changing.Unlock()
 		whole, full := p.merged(name, c)
 		if whole.URL == nil {
 			return false, &ChangeError{"a new endpoint needs a url"}
@@ -68,6 +70,8 @@ func (p *Pool) PutEndpoint(ctx context.Context, name string, c EndpointChange) (
 // for keep_count.
 func (p *Pool) RemoveEndpoint(ctx context.Context, name string) error {
 	if p.shared != nil && nameRE.MatchString(name) { // an endpoint with another name cannot exist
+		p.shared.changing.Lock()
+		defer p.shared.changing.Unlock()
 		if err := p.shared.publish(ctx, name, published{Removed: true}); err != nil {
 			return err
 		}

@@ -51,6 +51,8 @@ func (h *shared) changes() string { return h.redis.key(h.pool.cfg.Name, "endpoin
 
 // follow applies the changes that were published since the last call.
 func (h *shared) follow(ctx context.Context) error {
+	h.changing.Lock()
+	defer h.changing.Unlock()
 	changes := redis.NewMapStringStringCmd(ctx, "hgetall", h.changes())
 	if err := h.redis.process(ctx, changes); err != nil {
 		return err

@@ -59,6 +59,11 @@ type shared struct {
 	counts    map[string]count
 	keptAlive map[string]time.Time
 
+	// changing is held from when a change of an endpoint is published, or the
+	// published ones are read, until they are applied in this process. Else a
+	// sync could apply an older change after a newer one.
+	changing sync.Mutex
+
 	// syncing is held during a sync. It guards followed: the published changes
 	// that this process has applied, by endpoint.
 	syncing  sync.Mutex
