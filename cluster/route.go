@@ -18,23 +18,22 @@ type Route struct {
 	// Term is the term in which the member acts, as this node sees it.
 	Term cache.Term
 
-	peers Peers
+	c *Cluster
 }
 
 // Holds reports whether the view of the decision is still this node's view. An
 // answer leaves the node only while it is.
-func (r Route) Holds() bool { return r.peers.View() == r.View }
+func (r Route) Holds() bool { return r.c.peers.View() == r.View }
 
 // routing is what routes are decided from: a view, and how this node sees its members.
 type routing struct {
-	peers     Peers
-	self      string
+	c         *Cluster
 	view      *membership.View
 	standings *peers.Standings
 }
 
 func (c *Cluster) routing() routing {
-	return routing{peers: c.peers, self: c.self, view: c.peers.View(), standings: c.peers.Standings()}
+	return routing{c: c, view: c.peers.View(), standings: c.peers.Standings()}
 }
 
 // route decides who acts for a key now. The excluded members have not answered this
@@ -54,7 +53,7 @@ func (c *Cluster) route(key string, excluded []string) Route {
 // term of the key is larger: a node numbers the outages that it sees in one row.
 func (r *routing) route(key string, excluded []string) Route {
 	owner := r.view.Ring.Get(key)
-	if owner == r.self || r.standings.Down == 0 && len(excluded) == 0 {
+	if owner == r.c.self || r.standings.Down == 0 && len(excluded) == 0 {
 		return r.to(owner, 0)
 	}
 	if r.standings.CanCall(owner) && !slices.Contains(excluded, owner) {
@@ -63,16 +62,16 @@ func (r *routing) route(key string, excluded []string) Route {
 	outage := uint64(0)
 	for _, id := range r.view.Ring.Owners(key, len(r.view.Members)) {
 		m := r.standings.Of(id)
-		if id == r.self || m.State == peers.StateActive && !slices.Contains(excluded, id) {
+		if id == r.c.self || m.State == peers.StateActive && !slices.Contains(excluded, id) {
 			return r.to(id, outage)
 		}
 		outage = max(outage, m.Outage)
 	}
-	return r.to(r.self, outage)
+	return r.to(r.c.self, outage)
 }
 
 func (r *routing) to(id string, outage uint64) Route {
-	return Route{View: r.view, Node: id, Self: id == r.self, Term: cache.Term(outage), peers: r.peers}
+	return Route{View: r.view, Node: id, Self: id == r.c.self, Term: cache.Term(outage), c: r.c}
 }
 
 // routeHere is the route of a request for which no other node has acted. If this
