@@ -17,6 +17,10 @@ import (
 	"kring/peers"
 )
 
+// maxFakeCalls is how many calls a fake answers: a request that is tried again and
+// again fails.
+const maxFakeCalls = 1000
+
 // fake is the Peers of n0 in a cluster of three. It is never started: a function
 // answers its calls, and all circuits are closed.
 type fake struct {
@@ -31,9 +35,13 @@ type fake struct {
 func (f *fake) Call(ctx context.Context, member string, req *peers.Request) (peers.Reply, error) {
 	f.mu.Lock()
 	f.called = append(f.called, member)
+	calls := len(f.called)
 	f.mu.Unlock()
-	if f.call == nil {
+	switch {
+	case f.call == nil:
 		return peers.Reply{}, errors.New("a call that is not expected")
+	case calls > maxFakeCalls:
+		return peers.Reply{}, errors.New("calls without end")
 	}
 	return f.call(ctx, member, req)
 }

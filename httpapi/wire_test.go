@@ -193,8 +193,8 @@ func TestHalfClosed(t *testing.T) {
 	}
 }
 
-// slowElsewhere is a cluster whose other node takes its time for a write, and
-// gives it up when its caller does.
+// slowElsewhere is a cluster whose other nodes take their time for a write, and
+// give it up when their caller does.
 type slowElsewhere struct{ begun, release chan struct{} }
 
 func (e slowElsewhere) call(ctx context.Context, _ *peers.Request) (peers.Reply, error) {
@@ -208,7 +208,7 @@ func (e slowElsewhere) call(ctx context.Context, _ *peers.Request) (peers.Reply,
 }
 
 // TestASlowWriteOfAHalfClosedClient: a client that has closed its sending side
-// gets the answer to its write, however late.
+// gets the answer to its write or purge, however late.
 func TestASlowWriteOfAHalfClosedClient(t *testing.T) {
 	for _, c := range []struct {
 		line, body string
@@ -217,9 +217,11 @@ func TestASlowWriteOfAHalfClosedClient(t *testing.T) {
 		{"PUT /v1/cache/kv/a", "x", 201},
 		{"DELETE /v1/cache/kv/a", "", 204},
 		{"POST /v1/batch/kv", `{"delete":["a"]}`, 200},
+		{"DELETE /v1/cache/kv", "", 204},
+		{"POST /v1/purge/kv", `{"tags":["a"]}`, 204},
 	} {
 		t.Run(c.line, func(t *testing.T) {
-			far := slowElsewhere{begun: make(chan struct{}, 1), release: make(chan struct{})}
+			far := slowElsewhere{begun: make(chan struct{}, 2), release: make(chan struct{})}
 			s := serve(t, actsElsewhere(t, far.call))
 			conn := s.dial(t)
 			defer closed(t, conn)

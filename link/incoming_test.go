@@ -82,6 +82,32 @@ func TestCallsThatWaitAreBounded(t *testing.T) {
 	}
 }
 
+// A call whose id another call of the link still has, and a call too many, break the
+// link.
+func TestCallsThatCannotBegin(t *testing.T) {
+	for name, before := range map[string]func(in *Incoming){
+		"the id of a call that waits":        func(in *Incoming) { in.waits[1] = &Inbound{in: in, id: 1} },
+		"the id of a call that was refused":  func(in *Incoming) { in.refused[1] = 1 },
+		"the id of a call without an answer": func(in *Incoming) { in.calls[1] = &Inbound{in: in, id: 1} },
+		"as many calls as a link may have": func(in *Incoming) {
+			for id := range uint64(maxCalls) {
+				in.calls[2+id] = &Inbound{in: in, id: 2 + id}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			near, _ := net.Pipe()
+			in := NewIncoming(thisNode(), &Claim{hello: hello{MaxProtocol: Protocol}}, near, bufio.NewReader(near), &office{})
+			in.ctx = t.Context()
+			before(in)
+			c := &Inbound{in: in, id: 1}
+			if err := in.begin(c); !errors.Is(err, ErrBadFrame) || c.ctx.Err() == nil {
+				t.Errorf("%v, its context: %v", err, c.ctx.Err())
+			}
+		})
+	}
+}
+
 // A call for whose value there is no room is forgotten once all of the value has
 // come: one link may be refused any number of them.
 func TestRefusedValuesAreForgotten(t *testing.T) {

@@ -19,8 +19,9 @@ func (n *node) waits(gate chan struct{}) {
 		n.mu.Lock()
 		started := starter
 		starter = false
+		err := req.Waiting.Loading(7, started) // under the lock, so that it is told before the gets that join
 		n.mu.Unlock()
-		if err := req.Waiting.Loading(7, started); err != nil {
+		if err != nil {
 			return cache.Answer{Kind: cache.KindRefused}, err
 		}
 		select {
