@@ -157,7 +157,7 @@ func (l *listBody) list(form string, names []string, add func(string) error) (na
 	case err != nil:
 		return "", err
 	case c == ',' && len(names) > 1:
-		return "", errBadRequest.With("the object may have one of " + strings.Join(names, " and ") + ", and once")
+		return "", errBadRequest.With("the object must have " + strings.Join(names, " or ") + ", only one of them, and only once")
 	case c != '}':
 		return "", bad
 	}

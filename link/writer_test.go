@@ -180,6 +180,7 @@ func TestAnEndedLinkTellsEveryFrameOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		synctest.Wait() // the writer is in a write, and takes nothing more
 		waits := post(5, 1)
 		failed := make(chan error)
 		for range maxUnsent / ChunkLen {
